@@ -72,6 +72,8 @@ cdef extern from "forest/listing.h" namespace "vs" nogil:
                                     Control*) noexcept
     void c_list "vs::list"(const PoolApi&, const Rows&, double, int, const int64_t*, int32_t*,
                            void*, double*, Control*) noexcept
+    void c_distances "vs::distances"(const PoolApi&, const Rows&, const void*, int, double*,
+                                     Control*) noexcept
     void c_top "vs::top"(const PoolApi&, const Rows&, int64_t, int, int64_t*, void*,
                          Control*) noexcept
 
@@ -175,6 +177,10 @@ cdef class Table:
         t.rest, t.largest = rest, largest
         return self if t.pays(dtype_code(array)) else None
 
+    def pays(self, array):
+        """Whether reading the pairs pays in the dtype of `array`."""
+        return self.table.get().pays(dtype_code(array))
+
     def pairs(self):
         """The pairs that are listed: (start, columns)."""
         cdef ListedTable* t = self.table.get()
@@ -191,7 +197,7 @@ cdef class Forest:
 
     Chains have an `offset` and `edge`, and may have `start` and `end`; trees a `structure`, and
     may have an `edge_type`. `sparse` is the shared table where reading its listed pairs pays, None
-    where it does not; it is looked for unless it is given.
+    where it does not; it is looked for unless it is given. `tables` may be None beside it.
     """
 
     cdef ForestModel m
@@ -201,7 +207,9 @@ cdef class Forest:
     def __init__(self, unary, tables, allowed, start=None, end=None, offset=None, edge=None,
                  Structure structure=None, edge_type=None, sparse=True):
         cdef Chains* c = &self.m.arrays
-        if tables.ndim != 2:
+        if tables is None:
+            assert sparse is not None and sparse is not True
+        elif tables.ndim != 2:
             sparse = None
         elif sparse is True:
             sparse = Table.found(tables)
@@ -221,20 +229,21 @@ cdef class Forest:
             c.offset = <const int64_t*>data(offset)
             c.edge = <const int64_t*>data(edge)
             c.n_sequences = offset.shape[0] - 1
-            c.per_edge = tables.ndim == 3
+            c.per_edge = tables is not None and tables.ndim == 3
             return
         c.n_sequences = structure.layout.n_trees
         self.m.layout = &structure.layout
         self.m.parent = <const int64_t*>data(structure.parent)
         self.m.type = <const int64_t*>data(edge_type)
-        if tables.ndim == 3:
+        if tables is not None and tables.ndim == 3:
             self.m.n_tables = tables.shape[0]
             self.m.tables = Tables.kPerEdge if edge_type is None else Tables.kTyped
 
     @property
     def entries(self):
         """The size of the table, or tables."""
-        return self.arrays[1].size
+        k = self.m.arrays.n_labels
+        return k * k if self.arrays[1] is None else self.arrays[1].size
 
     @property
     def listed(self):
@@ -385,6 +394,19 @@ def listed(marginals, double least, int threads):
         c_list(pool_api[0], rows, least, threads, s, label, value, rest, &call.control)
     call.end(kOk)
     return start, labels, values, unlisted
+
+
+def distances(marginals, others, int threads):
+    """Return the largest distance (n,) of each row (n, K) from that of `others`."""
+    cdef Call call = Call(0, None, None, None)
+    cdef Rows rows = rows_of(marginals)
+    found = np.empty(rows.n)
+    cdef const void* other = data(others)
+    cdef double* out = <double*>data(found)
+    with nogil:
+        c_distances(pool_api[0], rows, other, threads, out, &call.control)
+    call.end(kOk)
+    return found
 
 
 def top(marginals, int64_t k, int threads):

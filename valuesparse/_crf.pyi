@@ -79,11 +79,18 @@ class Evaluator:
         gold: Array,
         first: Array,
         label: Array,
-        move: Array,
+        source: Array,
+        target: Array,
         n_weights: int,
     ) -> None: ...
     def evaluate(
-        self, weights: Array, gradient: Array | None, threads: int
+        self,
+        weights: Array,
+        gradient: Array | None,
+        threads: int,
+        most: Array | None = None,
+        scores: Array | None = None,
+        went: Array | None = None,
     ) -> tuple[float, int]: ...
     def decode(self, weights: Array, states: Array, threads: int) -> int: ...
     def scores(self, sequence: int, weights: Array, unary: Array) -> None: ...

@@ -27,7 +27,7 @@ struct SparseTable;  // rows/sparse_table.h
 // A batch of B chains laid end to end. Arrays are C-contiguous and validated.
 struct Chains {
     const void* unary;       // (N, K)
-    const void* transition;  // (K, K), or (edges, K, K) when per_edge
+    const void* transition;  // (K, K), or (edges, K, K) when per_edge; null: `sparse` alone has it
     const void* start;       // (K,) or null
     const void* end;         // (K,) or null
     const uint8_t* allowed;  // (N, K) or null

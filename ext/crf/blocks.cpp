@@ -32,37 +32,30 @@ Evaluator::Evaluator(const Corpus& corpus) : c_(corpus), stride_(corpus.n_labels
         place_.push_back({c_.first[a], static_cast<int32_t>(n), row});
     }
     rows_.assign(dense_attributes_.size() * static_cast<size_t>(stride_), 0.0);
-    table_.resize(static_cast<size_t>(K * K));
     list_pairs();
     cut();
 }
 
+int64_t Corpus::weight_of(int64_t before, int64_t after) const {
+    const int32_t *first = target + source[before], *last = target + source[before + 1];
+    const int32_t* at = std::lower_bound(first, last, static_cast<int32_t>(after));
+    return at == last || *at != after ? -1 : n_states + (at - target);
+}
+
 void Evaluator::list_pairs() {
-    const int64_t K = c_.n_labels, kk = K * K;
-    n_sums_ = kk;
+    const int64_t K = c_.n_labels;
     pairs_.n_labels = K;
-    pairs_.start.assign(static_cast<size_t>(K) + 1, 0);
-    for (int64_t i = 0; i < kk; ++i) {
-        if (c_.move[i] < 0) continue;
-        pairs_.column.push_back(static_cast<int32_t>(i % K));
-        pair_weight_.push_back(c_.move[i]);
-        ++pairs_.start[static_cast<size_t>(i / K) + 1];
-    }
-    for (int64_t l = 0; l < K; ++l) {
-        pairs_.start[static_cast<size_t>(l) + 1] += pairs_.start[static_cast<size_t>(l)];
-    }
+    pairs_.start.assign(c_.source, c_.source + K + 1);
+    pairs_.column.assign(c_.target, c_.target + c_.source[K]);
     pairs_.score.assign(pairs_.column.size(), 0.0);
     few_pairs_ = pairs_.pays(kFloat64);
-    if (few_pairs_) n_sums_ = pairs_.n_listed();
+    n_sums_ = few_pairs_ ? pairs_.n_listed() : K * K;
 }
 
 int64_t Evaluator::sum_of(int64_t before, int64_t after) const {
     if (!few_pairs_) return before * c_.n_labels + after;
-    const auto begin = pairs_.column.begin();
-    const auto first = begin + pairs_.start[static_cast<size_t>(before)];
-    const auto last = begin + pairs_.start[static_cast<size_t>(before) + 1];
-    const auto at = std::lower_bound(first, last, static_cast<int32_t>(after));
-    return at == last || *at != after ? -1 : at - begin;
+    const int64_t weight = c_.weight_of(before, after);
+    return weight < 0 ? -1 : weight - c_.n_states;
 }
 
 void Evaluator::cut() {

@@ -48,6 +48,7 @@ struct Evaluator::Job {
     const double* w;
     double* gradient;  // or null
     int64_t* states;   // null: not decoding
+    const Narrow* narrow;
     Control* control;
     std::atomic<int64_t> overflow{-1};
 
@@ -75,8 +76,13 @@ Chains chains_of(const double* unary, const double* table, const int64_t* offset
 }
 
 void Evaluator::transitions(const double* w, double* table) const {
-    const int64_t kk = c_.n_labels * c_.n_labels;
-    for (int64_t i = 0; i < kk; ++i) table[i] = c_.move[i] < 0 ? 0.0 : w[c_.move[i]];
+    const int64_t K = c_.n_labels;
+    std::fill_n(table, K * K, 0.0);
+    for (int64_t l = 0; l < K; ++l, table += K) {
+        for (int64_t e = c_.source[l]; e < c_.source[l + 1]; ++e) {
+            table[c_.target[e]] = w[c_.n_states + e];
+        }
+    }
 }
 
 // Weights into dense rows and the table of transitions.
@@ -86,19 +92,18 @@ void Evaluator::spread(const double* w) {
         double* row = rows_.data() + d * static_cast<size_t>(stride_);
         for (int64_t f = c_.first[a]; f < c_.first[a + 1]; ++f) row[c_.label[f]] = w[f];
     }
-    if (!few_pairs_) return transitions(w, table_.data());
+    largest_pair_ = 0.0;
     pairs_.largest = 0.0;
-    const int64_t K = c_.n_labels;
-    for (int64_t l = 0; l < K; ++l) {
-        for (int64_t e = pairs_.start[static_cast<size_t>(l)];
-             e < pairs_.start[static_cast<size_t>(l) + 1]; ++e) {
-            const double x = w[pair_weight_[static_cast<size_t>(e)]];
-            pairs_.score[static_cast<size_t>(e)] = x;
-            table_[static_cast<size_t>(l * K + pairs_.column[static_cast<size_t>(e)])] = x;
-            pairs_.largest = std::max(pairs_.largest, x);
-        }
+    for (size_t e = 0; e < pairs_.score.size(); ++e) {
+        const double x = w[static_cast<size_t>(c_.n_states) + e];
+        pairs_.score[e] = x;
+        pairs_.largest = std::max(pairs_.largest, x);
+        largest_pair_ = std::max(largest_pair_, std::fabs(x));
     }
-    reads_pairs_ = pairs_.pays(kFloat64);
+    reads_pairs_ = few_pairs_ && pairs_.pays(kFloat64);
+    if (reads_pairs_) return;
+    table_.resize(static_cast<size_t>(c_.n_labels * c_.n_labels));
+    transitions(w, table_.data());
 }
 
 template <bool kRows>
@@ -144,53 +149,66 @@ double gold_score(const int32_t* gold, int64_t n, int64_t K, const double* unary
     return sum;
 }
 
-void Evaluator::chunk_task(Job& job, int64_t task, int worker) {
-    const int64_t K = c_.n_labels;
-    const SequenceBlock& b = *job.block;
-    const int64_t s0 = b.chunk[static_cast<size_t>(task)];
-    const int64_t s1 = b.chunk[static_cast<size_t>(task) + 1];
-    const int64_t i0 = c_.offset[s0], n = c_.offset[s1] - i0;
-    double* unary = unary_[static_cast<size_t>(worker)].data();
-    score_items<true>(i0, i0 + n, job.w, unary);
-    for (int64_t i = 0; i < n; ++i) {
-        bool fine = true;
-        for (int64_t k = 0; k < K; ++k) fine &= std::fabs(unary[i * K + k]) <= kLargest64;
-        if (!fine) {
-            job.overflow.store(i0 + i);
-            job.control->stop.store(kOverflow);
-            return;
-        }
+// Of the gold labels of a sequence.
+double Evaluator::gold_score(int64_t sequence, const double* unary) const {
+    const int64_t i = c_.offset[sequence], n = c_.offset[sequence + 1] - i;
+    if (!reads_pairs_) return crf::gold_score(c_.gold + i, n, c_.n_labels, unary, table_.data());
+    double sum = 0.0;
+    for (int64_t j = 0; j < n; ++j) {
+        sum += unary[j * c_.n_labels + c_.gold[i + j]];
+        const int64_t at = j > 0 ? sum_of(c_.gold[i + j - 1], c_.gold[i + j]) : -1;
+        if (at >= 0) sum += pairs_.score[static_cast<size_t>(at)];
     }
+    return sum;
+}
 
+// A chunk under way, its sequences and items counted from its own first, and which of the sequences
+// go in float64 and in float32.
+struct Evaluator::Chunk {
+    int64_t first, last, item, n, task;
+    std::vector<int64_t> offset, edge;
+    std::vector<int64_t> components[2];
+};
+
+// Answers the sequences of a chunk that go in one type; false: stopped.
+bool Evaluator::answer(Job& job, const Chunk& chunk, bool narrow, int worker) {
+    const int64_t K = c_.n_labels, numbers = chunk.n * K;
+    const double* unary = unary_[static_cast<size_t>(worker)].data();
+    float* scores = narrow ? narrow_[static_cast<size_t>(worker)].data() : nullptr;
+    const auto each_number = [&](auto f) {  // of the sequences that go in float32
+        for (int64_t s : chunk.components[1]) {
+            const int64_t from = chunk.offset[static_cast<size_t>(s)] * K;
+            const int64_t to = chunk.offset[static_cast<size_t>(s) + 1] * K;
+            for (int64_t i = from; i < to; ++i) f(i);
+        }
+    };
+    if (narrow) each_number([&](int64_t i) { scores[i] = static_cast<float>(unary[i]); });
+    Request q;
+    q.model.arrays = chains_of(unary, reads_pairs_ ? nullptr : table_.data(), chunk.offset.data(),
+                               chunk.edge.data(), chunk.n, K, chunk.last - chunk.first);
+    if (reads_pairs_) q.model.arrays.sparse = &pairs_;
+    if (narrow) {
+        q.model.arrays.unary = scores;
+        q.model.arrays.transition = narrow_table_.data();
+        q.model.arrays.dtype = kFloat32;
+    }
+    if (!chunk.components[!narrow].empty()) q.components = &chunk.components[narrow];
+    q.log_z = log_z_.data() + (chunk.first - job.block->first);
+    double* marginals = nullptr;
+    if (job.gradient) {
+        marginals = marginals_.data() + (chunk.item - c_.offset[job.block->first]) * K;
+        q.marginals = narrow ? static_cast<void*>(scores + numbers) : marginals;
+        q.expectations = sums_.data() + chunk.task * n_sums_;
+        if (few_pairs_) q.pairs = &pairs_;
+        q.expectation_chunks = 1;
+    }
+    if (job.states) q.states = job.states + chunk.item;
     Relay relay{job.control, worker == 0};
     Control control;
     control.poll = Relay::poll;
     control.arg = &relay;
-    Request q;
     Report report;
-    std::vector<int64_t> offset, edge;
-    try {
-        offset.assign(c_.offset + s0, c_.offset + s1 + 1);
-        edge.assign(c_.edge + s0, c_.edge + s1 + 1);
-    } catch (const std::bad_alloc&) {
-        job.control->stop.store(kMemory);
-        return;
-    }
-    for (int64_t& o : offset) o -= i0;
-    for (int64_t& e : edge) e -= c_.edge[s0];
-    q.model.arrays = chains_of(unary, table_.data(), offset.data(), edge.data(), n, K, s1 - s0);
-    if (reads_pairs_) q.model.arrays.sparse = &pairs_;
-    double* log_z = log_z_.data() + (s0 - b.first);
-    q.log_z = log_z;
-    if (job.gradient) {
-        q.marginals = marginals_.data() + (i0 - c_.offset[b.first]) * K;
-        q.expectations = sums_.data() + task * n_sums_;
-        if (few_pairs_) q.pairs = &pairs_;
-        q.expectation_chunks = 1;
-        std::memset(q.expectations, 0, sizeof(double) * static_cast<size_t>(n_sums_));
-    }
     try {  // an exception must not leave a worker of the pool
-        if (job.states) q.states = job.states + i0;
         report = job.states ? forests->decode(q, control) : forests->infer(q, control);
     } catch (const std::bad_alloc&) {
         report.status = kNoMemory;
@@ -199,23 +217,77 @@ void Evaluator::chunk_task(Job& job, int64_t task, int worker) {
         int none = 0;
         job.control->stop.compare_exchange_strong(none,
                                                   report.status == kNoMemory ? kMemory : kAsked);
+        return false;
+    }
+    if (narrow && marginals) {
+        const float* found = scores + numbers;
+        each_number([&](int64_t i) { marginals[i] = static_cast<double>(found[i]); });
+    }
+    return true;
+}
+
+void Evaluator::chunk_task(Job& job, int64_t task, int worker) {
+    const int64_t K = c_.n_labels;
+    const SequenceBlock& b = *job.block;
+    const int64_t s0 = b.chunk[static_cast<size_t>(task)];
+    const int64_t s1 = b.chunk[static_cast<size_t>(task) + 1];
+    const int64_t i0 = c_.offset[s0], n = c_.offset[s1] - i0;
+    double* unary = unary_[static_cast<size_t>(worker)].data();
+    score_items<true>(i0, i0 + n, job.w, unary);
+    Chunk chunk{s0, s1, i0, n, task, {}, {}, {}};
+    try {
+        chunk.offset.assign(c_.offset + s0, c_.offset + s1 + 1);
+        chunk.edge.assign(c_.edge + s0, c_.edge + s1 + 1);
+        for (auto& some : chunk.components) some.reserve(static_cast<size_t>(s1 - s0));
+    } catch (const std::bad_alloc&) {
+        job.control->stop.store(kMemory);
         return;
     }
+    for (int64_t& o : chunk.offset) o -= i0;
+    for (int64_t& e : chunk.edge) e -= c_.edge[s0];
+    for (int64_t s = s0; s < s1; ++s) {
+        double largest = 0.0;
+        for (int64_t i = c_.offset[s]; i < c_.offset[s + 1]; ++i) {
+            const double* u = unary + (i - i0) * K;
+            bool fine = true;
+            for (int64_t k = 0; k < K; ++k) {
+                const double x = std::fabs(u[k]);
+                fine &= x <= kLargest64;
+                largest = std::max(largest, x);
+            }
+            if (fine) continue;
+            job.overflow.store(i);
+            job.control->stop.store(kOverflow);
+            return;
+        }
+        bool narrow = false;
+        if (job.narrow) {
+            largest += largest_pair_;
+            narrow = !reads_pairs_ && largest <= job.narrow->most[s];
+            job.narrow->scores[s] = largest;
+            job.narrow->went[s] = narrow;
+        }
+        chunk.components[narrow].push_back(s - s0);
+    }
+    double* sums = sums_.data() + task * n_sums_;
+    if (job.gradient) std::memset(sums, 0, sizeof(double) * static_cast<size_t>(n_sums_));
+    for (const bool narrow : {false, true}) {
+        if (!chunk.components[narrow].empty() && !answer(job, chunk, narrow, worker)) return;
+    }
     if (job.states) return;
+    const double* log_z = log_z_.data() + (s0 - b.first);
     Sum loss;
     for (int64_t s = s0; s < s1; ++s) {
-        const int64_t i = c_.offset[s];
-        loss.add(log_z[s - s0] - gold_score(c_.gold + i, c_.offset[s + 1] - i, K,
-                                            unary + (i - i0) * K, table_.data()));
+        loss.add(log_z[s - s0] - gold_score(s, unary + (c_.offset[s] - i0) * K));
     }
     chunk_loss_[static_cast<size_t>(task)] = loss.total();
     if (!job.gradient) return;
-    double* p = static_cast<double*>(q.marginals);
+    double* p = marginals_.data() + (i0 - c_.offset[b.first]) * K;
     for (int64_t i = 0; i < n; ++i) p[i * K + c_.gold[i0 + i]] -= 1.0;
     for (int64_t s = s0; s < s1; ++s) {
         for (int64_t i = c_.offset[s] + 1; i < c_.offset[s + 1]; ++i) {
             const int64_t at = sum_of(c_.gold[i - 1], c_.gold[i]);
-            if (at >= 0) q.expectations[at] -= 1.0;
+            if (at >= 0) sums[at] -= 1.0;
         }
     }
 }
@@ -231,9 +303,13 @@ void Evaluator::range_task(Job& job, int64_t task) {
         for (int64_t j = 1; j < chunks; ++j) {
             for (int64_t i = from; i < to; ++i) sums_.data()[i] += sums_.data()[j * kk + i];
         }
-        const int32_t* weight = few_pairs_ ? pair_weight_.data() : c_.move;
-        for (int64_t i = from; i < to; ++i) {
-            if (weight[i] >= 0) job.gradient[weight[i]] += sums_.data()[i];
+        double* g = job.gradient + c_.n_states;
+        for (int64_t i = from; few_pairs_ && i < to; ++i) g[i] += sums_.data()[i];
+        for (int64_t l = few_pairs_ ? K : from / K; l < K && l * K < to; ++l) {
+            for (int64_t e = c_.source[l]; e < c_.source[l + 1]; ++e) {
+                const int64_t i = l * K + c_.target[e];
+                if (i >= from && i < to) g[e] += sums_.data()[i];
+            }
         }
         return;
     }
@@ -294,28 +370,33 @@ void Evaluator::range_task(Job& job, int64_t task) {
 }
 
 Evaluation Evaluator::evaluate(const double* w, int64_t n_weights, double* gradient, int threads,
-                               Control& control) {
+                               const Narrow* narrow, Control& control) {
     if (gradient) {
         std::memset(gradient, 0, sizeof(double) * static_cast<size_t>(n_weights));
         marginals_.resize(static_cast<size_t>(largest_block_ * c_.n_labels));
         sums_.resize(static_cast<size_t>(most_chunks_ * n_sums_));
     }
-    return run_blocks(w, gradient, nullptr, threads, control);
+    return run_blocks(w, gradient, nullptr, threads, narrow, control);
 }
 
 Evaluation Evaluator::decode(const double* w, int64_t* states, int threads, Control& control) {
-    return run_blocks(w, nullptr, states, threads, control);
+    return run_blocks(w, nullptr, states, threads, nullptr, control);
 }
 
 // Decodes with `states`; else sums the loss and, where it is wanted, the gradient.
 Evaluation Evaluator::run_blocks(const double* w, double* gradient, int64_t* states, int threads,
-                                 Control& control) {
+                                 const Narrow* narrow, Control& control) {
     Evaluation e;
     spread(w);
-    for (double x : few_pairs_ ? pairs_.score : table_) {
+    for (double x : pairs_.score) {
         if (std::fabs(x) <= kLargest64) continue;
         e.overflow = 0;  // any item
         return e;
+    }
+    if (narrow && !reads_pairs_) {
+        narrow_table_.assign(table_.begin(), table_.end());
+        narrow_.resize(static_cast<size_t>(threads));
+        for (auto& x : narrow_) x.resize(static_cast<size_t>(2 * largest_chunk_ * c_.n_labels));
     }
     if (static_cast<int>(unary_.size()) < threads) unary_.resize(static_cast<size_t>(threads));
     for (int t = 0; t < threads; ++t) {
@@ -325,7 +406,7 @@ Evaluation Evaluator::run_blocks(const double* w, double* gradient, int64_t* sta
     chunk_loss_.resize(static_cast<size_t>(most_chunks_));
     Sum loss;
     for (SequenceBlock& b : blocks_) {
-        Job job{this, &b, w, gradient, states, &control};
+        Job job{this, &b, w, gradient, states, narrow, &control};
         const int64_t chunks = static_cast<int64_t>(b.chunk.size()) - 1;
         pool->run_plan(Plan(states ? "decode" : "loss", chunks), Job::chunk, &job, threads,
                        &control);

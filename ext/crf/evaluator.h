@@ -29,7 +29,21 @@ struct Corpus {
     const int32_t* gold = nullptr;    // (n_items,) labels
     const int64_t* first = nullptr;   // (n_attributes + 1,) first state feature of each attribute
     const int32_t* label = nullptr;   // (n_states,) its label, ascending in an attribute
-    const int32_t* move = nullptr;    // (K, K) index of the weight of a transition, or -1: none
+    // Transitions that have a weight, by the label before and the one after: the weight of pair e is
+    // n_states + e.
+    const int64_t* source = nullptr;  // (K + 1,) first pair of each label before
+    const int32_t* target = nullptr;  // (source[K],) the label after
+
+    // The weight of a transition, or -1: none.
+    int64_t weight_of(int64_t before, int64_t after) const;
+};
+
+// Sequences that go in float32: those whose scores, of an item and of a transition together, are at
+// most `most`; what they are, and which sequences went so, is told for each.
+struct Narrow {
+    const double* most = nullptr;  // (B,), below 0: never
+    double* scores = nullptr;      // (B,)
+    uint8_t* went = nullptr;       // (B,)
 };
 
 struct Evaluation {
@@ -50,9 +64,9 @@ class Evaluator {
     explicit Evaluator(const Corpus& corpus);
 
     // loss = sum over sequences of log Z - score of the gold labels; gradient (n_weights,) is
-    // overwritten; null: not wanted.
+    // overwritten; null: not wanted. `narrow`: null where all go in float64.
     Evaluation evaluate(const double* w, int64_t n_weights, double* gradient, int threads,
-                        Control& control);
+                        const Narrow* narrow, Control& control);
     // The best labels (n_items,) of every sequence.
     Evaluation decode(const double* w, int64_t* states, int threads, Control& control);
 
@@ -83,25 +97,27 @@ class Evaluator {
         std::vector<double> value;              // or empty: all 1
     };
     struct Job;
+    struct Chunk;
     void cut();
     void list_pairs();
     int64_t sum_of(int64_t before, int64_t after) const;  // of a pair, or -1
+    double gold_score(int64_t sequence, const double* unary) const;
     Evaluation run_blocks(const double* w, double* gradient, int64_t* states, int threads,
-                          Control& control);
+                          const Narrow* narrow, Control& control);
     void transpose(SequenceBlock& block, std::vector<int64_t>& count);
     void spread(const double* w);
     // kRows: weights of many labels are read from rows_, which `spread` has filled.
     template <bool kRows>
     void score_items(int64_t first, int64_t last, const double* w, double* unary) const;
     void chunk_task(Job& job, int64_t task, int worker);
+    bool answer(Job& job, const Chunk& chunk, bool narrow, int worker);
     void range_task(Job& job, int64_t task);
 
     Corpus c_;
     int64_t stride_;  // of dense rows
-    // Where few transitions have a weight: these, and where each weight is; all others are 0.
+    // Where few transitions have a weight: these; all others are 0.
     bool few_pairs_ = false, reads_pairs_ = false;  // the latter: messages read them alone
     SparseTable pairs_;
-    std::vector<int32_t> pair_weight_;
     int64_t n_sums_ = 0;  // of a chunk
     // Where the weights of an attribute are: `row` in rows_, or kFull or kSparse.
     static constexpr int32_t kSparse = -1, kFull = -2;
@@ -112,11 +128,14 @@ class Evaluator {
     std::vector<WeightRow> place_;
     std::vector<int32_t> dense_attributes_;
     std::vector<double> rows_;
-    std::vector<double> table_;  // transitions
+    std::vector<double> table_;  // transitions, where messages read all
+    std::vector<float> narrow_table_;
+    double largest_pair_ = 0.0;  // magnitude of a transition
     std::vector<SequenceBlock> blocks_;
     int64_t largest_chunk_ = 0, largest_block_ = 0, most_chunks_ = 0;
     std::vector<double> marginals_;  // of a block
     std::vector<std::vector<double>> unary_;
+    std::vector<std::vector<float>> narrow_;  // of a worker: scores and marginals
     std::vector<double> sums_, log_z_, chunk_loss_;
     std::vector<char> marked_;
     std::vector<double> pulled_;

@@ -37,14 +37,21 @@ cdef extern from "crf/evaluator.h" namespace "vs::crf" nogil:
         const int32_t* gold
         const int64_t* first
         const int32_t* label
-        const int32_t* move
+        const int64_t* source
+        const int32_t* target
+    cdef cppclass Narrow:
+        Narrow()
+        const double* most
+        double* scores
+        uint8_t* went
     cdef cppclass Evaluation:
         int status
         double loss
         int64_t overflow
     cdef cppclass CEvaluator "vs::crf::Evaluator":
         CEvaluator(const Corpus&) except +
-        Evaluation evaluate(const double*, int64_t, double*, int, Control&) except +
+        Evaluation evaluate(const double*, int64_t, double*, int, const Narrow*,
+                            Control&) except +
         Evaluation decode(const double*, int64_t*, int, Control&) except +
         OnlinePass learn(const Rule&, Learnt&, const int64_t*, int64_t, int64_t, Control&) except +
         OnlinePass descend(Descent&, const int64_t*, int64_t, int64_t, Control&) except +
@@ -68,9 +75,9 @@ cdef class Evaluator:
     cdef int64_t n_weights
     cdef object lock
 
-    def __init__(self, int64_t n_labels, item, ids, values, offset, edge, gold, first, label, move,
-                 int64_t n_weights):
-        self.arrays = (item, ids, values, offset, edge, gold, first, label, move)
+    def __init__(self, int64_t n_labels, item, ids, values, offset, edge, gold, first, label,
+                 source, target, int64_t n_weights):
+        self.arrays = (item, ids, values, offset, edge, gold, first, label, source, target)
         self.lock = threading.Lock()
         self.n_weights = n_weights
         self.c.n_labels = n_labels
@@ -86,19 +93,32 @@ cdef class Evaluator:
         self.c.gold = <const int32_t*>data(gold)
         self.c.first = <const int64_t*>data(first)
         self.c.label = <const int32_t*>data(label)
-        self.c.move = <const int32_t*>data(move)
+        self.c.source = <const int64_t*>data(source)
+        self.c.target = <const int32_t*>data(target)
         with nogil:
             self.evaluator.reset(new CEvaluator(self.c))
 
-    def evaluate(self, weights, gradient, int threads):
-        """Return (loss, overflow): overflow is the item whose scores are too large, or -1."""
+    def evaluate(self, weights, gradient, int threads, most=None, scores=None, went=None):
+        """Return (loss, overflow): overflow is the item whose scores are too large, or -1.
+
+        Sequences whose scores are at most `most` (B,) go in float32; their scores, and whether they
+        went, are filled in (B,).
+        """
         cdef Evaluation e
+        cdef Narrow narrow
+        cdef const Narrow* some = NULL
+        if most is not None:
+            narrow.most = <const double*>data(most)
+            narrow.scores = <double*>data(scores)
+            narrow.went = <uint8_t*>data(went)
+            some = &narrow
         cdef Call call = Call(self.c.n_items, None, None, None)
         cdef const double* w = <const double*>data(weights)
         cdef double* g = <double*>data(gradient)
         with self.lock:
             with nogil:
-                e = self.evaluator.get().evaluate(w, self.n_weights, g, threads, call.control)
+                e = self.evaluator.get().evaluate(w, self.n_weights, g, threads, some,
+                                                 call.control)
         call.end(e.status)
         return e.loss, e.overflow
 

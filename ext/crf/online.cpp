@@ -44,6 +44,14 @@ class Learner {
     bool change(const Rule& rule, double loss);
     void pull(int64_t item, int64_t label, double x);
     void add(int64_t feature, double x);
+    template <class F>
+    void each_pair(F f) const {  // f(weight, place in a table) of the transitions that have one
+        for (int64_t l = 0; l < k_; ++l) {
+            for (int64_t e = c_.source[l]; e < c_.source[l + 1]; ++e) {
+                f(c_.n_states + e, l * k_ + c_.target[e]);
+            }
+        }
+    }
     Chains chains() const {
         return chains_of(unary_.data(), table_.data(), offset_, edge_, n_, k_, 1);
     }
@@ -201,22 +209,22 @@ void Learner::collect_mistakes() {
             pull(first_ + i, z, -1.0);
         }
         if (i == 0) continue;
-        const int64_t from = states_[static_cast<size_t>(i - 1)] * k_ + y;
-        const int64_t right = gold_[i - 1] * k_ + z;
-        if (from == right) continue;
-        if (c_.move[from] >= 0) add(c_.move[from], 1.0);
-        if (c_.move[right] >= 0) add(c_.move[right], -1.0);
+        const int64_t x = states_[static_cast<size_t>(i - 1)];
+        if (x == gold_[i - 1] && y == z) continue;
+        const int64_t from = c_.weight_of(x, y), right = c_.weight_of(gold_[i - 1], z);
+        if (from >= 0) add(from, 1.0);
+        if (right >= 0) add(right, -1.0);
     }
 }
 
 void Learner::collect_residual() {
     e_.pull(sequence_, residual_.data(), features_, values_);
-    for (int64_t i = 0; i < k_ * k_; ++i) {
+    each_pair([&](int64_t weight, int64_t i) {
         const double x = moves_[static_cast<size_t>(i)];
-        if (x == 0.0 || c_.move[i] < 0) continue;
-        features_.push_back(c_.move[i]);
+        if (x == 0.0) return;
+        features_.push_back(weight);
         values_.push_back(x);
-    }
+    });
 }
 
 // The loss of the sequence. Fills `features_` and `values_` with its gradient, or the difference
@@ -350,9 +358,9 @@ void Learner::descend(Descent& to, const int64_t* order, int64_t count, int64_t 
             }
         }
         if (n_ == 1) continue;
-        for (int64_t i = 0; i < k_ * k_; ++i) {
-            if (c_.move[i] >= 0) to.vector[c_.move[i]] += by * moves_[static_cast<size_t>(i)];
-        }
+        each_pair([&](int64_t weight, int64_t i) {
+            to.vector[weight] += by * moves_[static_cast<size_t>(i)];
+        });
         stale_ = true;
     }
 }

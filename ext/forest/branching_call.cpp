@@ -41,7 +41,7 @@ BranchingCall::BranchingCall(const Request& request, Control& control)
     tables_.assign(typed ? at(m.n_tables) : 1, c_);
     for (size_t i = 0; i < tables_.size(); ++i) {
         const int64_t from = static_cast<int64_t>(i) * c_.n_labels * c_.n_labels * bytes(c_.dtype);
-        tables_[i].transition = static_cast<const char*>(c_.transition) + from;
+        if (c_.transition) tables_[i].transition = static_cast<const char*>(c_.transition) + from;
         if (m.tables != Tables::kShared) tables_[i].sparse = nullptr;
         tables_[i].per_edge = m.tables != Tables::kShared && !typed;
     }
@@ -86,8 +86,9 @@ void BranchingCall::join_tables() {
     double range = 0.0;
     for (size_t i = 0; i < packing_.size(); ++i) {
         const void* table = tables_[i].transition;
-        const double lowest =
-            c_.dtype == kFloat32 ? lowest_of<float>(table, kk) : lowest_of<double>(table, kk);
+        const double lowest = !table                   ? c_.sparse->least()
+                              : c_.dtype == kFloat32 ? lowest_of<float>(table, kk)
+                                                     : lowest_of<double>(table, kk);
         range = std::max(range, packing_[i].shift - lowest);
         all.reach = std::max(all.reach, packing_[i].reach);
         all.floored |= packing_[i].floored;

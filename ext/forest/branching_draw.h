@@ -144,6 +144,12 @@ void tree_decode_down(vs::BranchingPass* pass, int64_t b, int worker) {
     const Input<In>& in = w.in;
     const In* const tables = in.transition;
     int64_t* const states = pass->states;
+    pass->scratch[worker].reset();
+    In* const column = pass->scratch[worker].array<In>(Kp);
+    if (column == nullptr) {
+        pass->control->stop.store(2);
+        return;
+    }
     for (int64_t s = t.begin[b]; s < t.begin[b + 1]; ++s) {
         if (!ticker.go_on()) return;
         const In* v = static_cast<const In*>(pass->alpha) + s * Kp;
@@ -157,8 +163,16 @@ void tree_decode_down(vs::BranchingPass* pass, int64_t b, int worker) {
         const int64_t table = pass->which ? pass->which[s] : 0;
         const int64_t from = p < 0 ? 0 : states[t.node[p]];
         const In* e = tables + table * static_cast<int64_t>(K) * K;
+        const vs::Scores* scores = t.flipped[s] ? pass->scores_down : pass->scores_up;
+        const bool listed = scores && scores[table].listed;
+        if (listed && p >= 0 && from >= 0) {
+            listed_column(*scores[table].listed, static_cast<int>(from), Kp, column);
+        }
         auto step = [&](int k) {
-            return p < 0 ? In(0) : t.flipped[s] ? e[k * K + from] : e[from * K + k];
+            return p < 0    ? In(0)
+                   : listed ? column[k]
+                   : t.flipped[s] ? e[k * K + from]
+                                  : e[from * K + k];
         };
         for (int k = 0; k < K && from >= 0; ++k) {
             const In x = v[k] + step(k);

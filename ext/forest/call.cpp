@@ -84,7 +84,7 @@ Prepared* prepare(const Chains& c) {
     bool fits = listed ? pack_sparse(*listed, kFloat64, p->workspace, &p->packing)
                        : pack_table(p->level->packing, pool(), c, kLinear64, false, 1, p->workspace,
                                     &temporary, &p->packing, &control);
-    if (fits) p->scores = scores_of(p->level->packing, c, kFloat64, p->workspace);
+    if (fits && c.transition) p->scores = scores_of(p->level->packing, c, kFloat64, p->workspace);
     if (!fits || p->workspace.failed) throw std::bad_alloc();
     return p.release();
 }
@@ -104,6 +104,14 @@ Report infer(const Request& r, Control& control) {
     // Chains tell as they go, while their scores are in the cache.
     if (!(r.zeta < 1.0) || !r.model.layout || r.model.arrays.n_labels < kLeastLabels) {
         return solve(r, control);
+    }
+    if (!r.model.arrays.transition && r.model.arrays.sparse) {  // islands read all entries
+        const Chains& c = r.model.arrays;
+        std::vector<double> table(at(c.n_labels * c.n_labels));  // room for either type
+        c.sparse->spell(c.dtype, table.data());
+        Request all(r);
+        all.model.arrays.transition = table.data();
+        return infer(all, control);
     }
     const std::vector<uint8_t> worth =
         worth_islands(r, turned_tables(r.model), 0, r.model.arrays.n_sequences, control);
@@ -175,6 +183,17 @@ Call::Call(const Request& request, Control& control)
     order_.erase(std::remove_if(order_.begin(), order_.end(), empty), order_.end());
 }
 
+bool Call::spell() {
+    if (c_.transition || c_.per_edge) return true;
+    const int64_t size = c_.n_labels * c_.n_labels * bytes(c_.dtype);
+    spelled_.reset(new (std::nothrow) char[at(size)]);
+    if (!spelled_) return false;
+    c_.sparse->spell(c_.dtype, spelled_.get());
+    r_.model.arrays.transition = spelled_.get();
+    tables_[0].transition = spelled_.get();
+    return true;
+}
+
 Report Call::no_memory() {
     report_.status = kNoMemory;
     return report_;
@@ -227,7 +246,7 @@ bool Call::pack() {
         return true;
     }
     // The others read rows of tables.
-    const bool sums = !islands_ && !r_.pairwise && !r_.energies && r_.size == 0;
+    const bool sums = !islands_ && !r_.energies;
     const auto made = [&](size_t i, bool rows, std::vector<Packing>& out, bool depth) {
         return pack_table(level().packing, pool(), tables_[i], arithmetic_, rows, r_.threads,
                           session_.packing, session_.temporary(), &out[i], &control_, depth);
@@ -239,6 +258,7 @@ bool Call::pack() {
             if (!fits) return false;
             continue;
         }
+        if (!spell()) return false;
         if (!made(i, islands_ || r_.pairwise || r_.size > 0, packing_, false)) return false;
         if (r_.energies && !made(i, false, depth_, true)) return false;
     }
@@ -259,7 +279,12 @@ void Call::fill(Pass& p) {
 
 Scores Call::scores(const Chains& table, int compute, bool turned) {
     Scratch& s = session_.packing;
-    if (compute == kFloat64 && !turned && fitting(r_.prepared, c_)) {
+    if (table.sparse && !table.per_edge) {
+        Scores found;
+        found.listed = list_scores(*table.sparse, table.dtype, compute, turned, s);
+        return found;
+    }
+    if (compute == kFloat64 && !turned && fitting(r_.prepared, c_) && r_.prepared->scores.tops) {
         Scores ready = r_.prepared->scores;
         if (ready.rows) ready.rows = c_.transition;
         return ready;
@@ -283,7 +308,9 @@ void Call::add_expectations(const std::vector<double>& sums, int64_t size) {
     const int64_t kk = c_.n_labels * c_.n_labels;
     const bool bare = !is_log(arithmetic_) && !tables_[0].per_edge;  // sums leave the table out
     const auto score = [&](int64_t i, size_t table) {
-        return r_.pairs ? r_.pairs->score[at(i)] : entry(c_, tables_[table].transition, i % kk);
+        if (r_.pairs) return r_.pairs->score[at(i)];
+        if (!c_.transition) return c_.sparse->at_pair(c_.dtype, i / c_.n_labels, i % c_.n_labels);
+        return entry(c_, tables_[table].transition, i % kk);
     };
     for (int64_t i = 0; i < size; ++i) {
         double sum = 0.0;
@@ -325,6 +352,10 @@ bool Call::judge(std::vector<int64_t>* done) {
     if (report_.component >= 0) {
         report_.status = kInfeasible;
         // An earlier one that still waits for a wider arithmetic may be infeasible too.
+        if (!spell()) {
+            report_.status = kNoMemory;
+            return false;
+        }
         first_dead(r_.model, unsettled, &report_.component, &report_.position);
         return false;
     }

@@ -34,6 +34,8 @@ class Call {
     virtual bool best() = 0;  // the best configurations, and status; false: no memory
 
     void fill(Pass& p);
+    // Makes the table that only a list has, for what reads all entries; false: no memory.
+    bool spell();
     // A table's scores, `turned`: transposed. session_.packing.failed: no memory.
     Scores scores(const Chains& table, int compute, bool turned);
     // Adds up the sums of tasks, `size` numbers each.
@@ -57,7 +59,7 @@ class Call {
     static int64_t bytes(int dtype) { return dtype == kFloat32 ? 4 : 8; }
     int computes() const { return arithmetic_ == kLinear32 ? kFloat32 : kFloat64; }
 
-    const Request& r_;
+    Request r_;
     const Chains& c_;
     Control& control_;
     Workspace workspace_;
@@ -74,6 +76,7 @@ class Call {
     Report report_;
 
   private:
+    std::unique_ptr<char[]> spelled_;
     bool pack();
     bool judge(std::vector<int64_t>* done);
     Report no_memory();

@@ -1,6 +1,7 @@
 #include "forest/listing.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/problem.h"
 #include "forest/level.h"
@@ -41,6 +42,22 @@ void each_row(const PoolApi& pool, const char* label, const Rows& rows, int thre
         }
     };
     pool.run_plan(Plan(label, (rows.n + job.step - 1) / job.step), piece, &job, threads, control);
+}
+
+// max |a - b|, in lanes that do not wait for one another.
+template <class In>
+double distance(const In* a, const In* b, int64_t K) {
+    constexpr int kLanes = 16;
+    In most[kLanes] = {};
+    int64_t k = 0;
+    for (; k + kLanes <= K; k += kLanes) {
+        for (int j = 0; j < kLanes; ++j) {
+            const In d = std::fabs(a[k + j] - b[k + j]);
+            most[j] = most[j] > d ? most[j] : d;
+        }
+    }
+    for (; k < K; ++k) most[0] = std::max(most[0], std::fabs(a[k] - b[k]));
+    return static_cast<double>(*std::max_element(most, most + kLanes));
 }
 
 template <class F>
@@ -85,6 +102,17 @@ void top(const PoolApi& pool, const Rows& rows, int64_t k, int threads, int64_t*
             top_row(p, rows.K, k, labels + i * k, static_cast<In*>(values) + i * k);
         };
         each_row<In>(pool, "top", rows, threads, control, f);
+    });
+}
+
+void distances(const PoolApi& pool, const Rows& rows, const void* others, int threads, double* out,
+               Control* control) {
+    by_type(rows.dtype, [&](auto type) {
+        using In = decltype(type);
+        const auto f = [&](const In* p, int64_t i) {
+            out[i] = distance(p, static_cast<const In*>(others) + i * rows.K, rows.K);
+        };
+        each_row<In>(pool, "distances", rows, threads, control, f);
     });
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/at.h"
+#include "rows/sparse_table.h"
 
 namespace vs {
 namespace {
@@ -175,7 +176,7 @@ class Lists {
 
     // The score of a prefix of l that goes on to y at i.
     double extended(int64_t i, int64_t y, int64_t l, double s) const {
-        return i == n_ ? s + 0.0 : s + static_cast<double>(table(i)[l * K_ + y]) + local(i, y);
+        return i == n_ ? s + 0.0 : s + step(i, l, y) + local(i, y);
     }
     template <class F>
     void extend_all(int64_t i, int64_t y, F&& put) const {
@@ -184,9 +185,8 @@ class Lists {
             for (int64_t l = 0; l < K_; ++l) put(l, x[l] + 0.0);  // -0 as 0
             return;
         }
-        const In* column = table(i) + y;
         const double u = local(i, y);
-        for (int64_t l = 0; l < K_; ++l) put(l, x[l] + static_cast<double>(column[l * K_]) + u);
+        for (int64_t l = 0; l < K_; ++l) put(l, x[l] + step(i, l, y) + u);
     }
     int64_t best_before(int64_t i, int64_t y) const {
         int64_t best = 0;
@@ -198,8 +198,10 @@ class Lists {
         return best;
     }
 
-    const In* table(int64_t i) const {
-        return static_cast<const In*>(c_.transition) + (c_.per_edge ? edge_ + i - 1 : 0) * K_ * K_;
+    double step(int64_t i, int64_t l, int64_t y) const {
+        if (!c_.transition) return c_.sparse->at_pair(c_.dtype, l, y);
+        const int64_t table = c_.per_edge ? edge_ + i - 1 : 0;
+        return static_cast<double>(static_cast<const In*>(c_.transition)[(table * K_ + l) * K_ + y]);
     }
     double local(int64_t i, int64_t y) const {
         const In *start = static_cast<const In*>(c_.start), *end = static_cast<const In*>(c_.end);

@@ -162,6 +162,13 @@ static void viterbi_of(const vs::Chains* c, const vs::Scores* table, int64_t seq
     const In lowest = Input<In>::forbidden();
     scratch->reset();
     In* best = scratch->array<In>(n * Kp);
+    In* column = scratch->array<In>(2 * static_cast<int64_t>(Kp));
+    In* sums = column + Kp;
+    if (column == nullptr) {
+        control->stop.store(2);
+        return;
+    }
+    for (int l = 0; l < 2 * Kp; ++l) column[l] = -static_cast<In>(INFINITY);
     // Each row's maximum is moved into the total.
     if (!best_prefixes<true>(in, table, sequence, best, scratch, patience, control, caller)) return;
     int k = row_argmax(best + (n - 1) * Kp, K);
@@ -175,12 +182,17 @@ static void viterbi_of(const vs::Chains* c, const vs::Scores* table, int64_t seq
         total.add(static_cast<double>(in.score(begin + i, k, i == 0, i == n - 1)));
         if (i == 0) break;
         const In* x = best + (i - 1) * Kp;
-        const In* column = in.transition + (c->per_edge ? edge + i - 1 : 0) * K * K + k;
-
+        if (table && table->listed) {
+            listed_column(*table->listed, k, Kp, column);
+            for (int l = 0; l < K; ++l) sums[l] = x[l] + column[l];
+            k = row_argmax(sums, K);
+            total.add(static_cast<double>(column[k]));
+            continue;
+        }
+        const In* all = in.transition + (c->per_edge ? edge + i - 1 : 0) * K * K + k;
         const int from = table && table->rows
-                             ? best_before(x, column, K, static_cast<const In*>(table->tops)[k])
-                             : best_of_all(x, column, K);
-
+                             ? best_before(x, all, K, static_cast<const In*>(table->tops)[k])
+                             : best_of_all(x, all, K);
         total.add(static_cast<double>(in.edge_score(edge + i - 1, from, k)));
         k = from;
     }

@@ -3,6 +3,7 @@
 #include "core/score.h"
 #include "forest/plan.h"
 #include "forest/request.h"
+#include "rows/sparse_table.h"
 
 namespace vs {
 namespace {
@@ -60,7 +61,11 @@ void score(const ForestModel& m, const int64_t* states, double* scores) {
         double x = local_score(c, i, k);
         if (v.start) x += entry(c, v.start, k);
         if (v.end) x += entry(c, v.end, k);
-        if (v.before >= 0) x += entry(c, c.transition, (v.table * K + states[v.before]) * K + k);
+        if (v.before >= 0) {
+            const int64_t l = states[v.before];
+            x += c.transition ? entry(c, c.transition, (v.table * K + l) * K + k)
+                              : c.sparse->at_pair(c.dtype, l, k);
+        }
         sums[at(v.component)].add(x);
     });
     for (std::size_t s = 0; s < sums.size(); ++s) scores[s] = sums[s].total();

@@ -145,14 +145,20 @@ struct Linear {
     }
     // Message out of an island with value v: one row (column) of E. Shared transitions need no
     // copy; others are written to `own`.
-    bool copies_rows() const { return in.c.per_edge; }
+    bool copies_rows() const { return in.c.per_edge || e.sparse_forward; }
+    const T* beside(const vs::SparseSide& side, int v, T* own) const {
+        SparseMessages<T>::beside(side, K, Kp, v, own);
+        return own;
+    }
     const T* row_message(int64_t edge, int v, T* own) const {
+        if (e.sparse_backward) return beside(*e.sparse_backward, v, own);
         if (!in.c.per_edge) return e.rows + static_cast<int64_t>(v) * Kp;
         const T c = edge_max(edge);
         exp_transition(in_edge(edge) + static_cast<int64_t>(v) * K, c, own);
         return own;
     }
     const T* column_message(int64_t edge, int v, T* own) const {
+        if (e.sparse_forward) return beside(*e.sparse_forward, v, own);
         if (!in.c.per_edge) return e.columns + static_cast<int64_t>(v) * Kp;
         const T c = edge_max(edge);
         for (int l = 0; l < K; ++l) row[l] = static_cast<T>(in.edge_score(edge, l, v));
@@ -355,7 +361,9 @@ struct Linear {
         for (int l = 0; l < K; ++l) {
             const T w = a[l] * inverse;
             const T* table = edge_row;
-            if (e.rows && !in.c.per_edge) {
+            if (e.sparse_backward) {
+                beside(*e.sparse_backward, l, edge_row);
+            } else if (e.rows && !in.c.per_edge) {
                 table = e.rows + static_cast<int64_t>(l) * Kp;
             } else {
                 exp_transition(in_edge(edge) + static_cast<int64_t>(l) * K, c, edge_row);

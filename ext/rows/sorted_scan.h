@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "core/scratch.h"
+#include "rows/listed_scores.h"
 #include "rows/pack_table.h"
 #include "rows/rows.h"
 #include "rows/tile.h"
@@ -24,9 +25,12 @@ class BestMessages {
         g_ = &g;
         patience_ = patience;
         chosen_ = scratch.array<Row>(g.K);
-        return chosen_ != nullptr;
+        keys_ = scratch.array<T>(g.K);
+        order_ = scratch.array<int32_t>(g.K);
+        return chosen_ && keys_ && order_;
     }
     void send(const vs::Scores& table, const T* x, T* y) {
+        if (table.listed) return BestListed<T>(*table.listed, keys_, order_).send(x, g_->Kp, y);
         if (table.rows) {
             rows_ = static_cast<const T*>(table.rows);
             tops_ = static_cast<const T*>(table.tops);
@@ -188,6 +192,8 @@ class BestMessages {
     const Tiling<T>* g_ = nullptr;
     const T *rows_ = nullptr, *tops_ = nullptr;
     Row* chosen_ = nullptr;
+    T* keys_ = nullptr;
+    int32_t* order_ = nullptr;
     vs::Patience* patience_ = nullptr;
 };
 

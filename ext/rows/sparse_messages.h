@@ -48,6 +48,16 @@ class SparseMessages {
         }
     }
 
+    // The entries of exp(t) beside label k, (Kp,).
+    static void beside(const vs::SparseSide& side, int K, int Kp, int k, T* own) {
+        const T* left = static_cast<const T*>(side.left);
+        const T right = static_cast<const T*>(side.right)[k];
+        const T* listed = static_cast<const T*>(side.own);
+        for (int l = 0; l < K; ++l) own[l] = left[l] * right;
+        for (int64_t e = side.start[k]; e < side.start[k + 1]; ++e) own[side.label[e]] = listed[e];
+        for (int l = K; l < Kp; ++l) own[l] = T(0);
+    }
+
   private:
     static constexpr int NV = kLane / V::N;
     struct Lane {  // the numbers of a label

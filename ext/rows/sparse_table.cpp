@@ -153,7 +153,107 @@ void pack_both(const SparseTable& t, Scratch& s, Packing* out) {
     }
 }
 
+// All entries, sums rounded as in the type.
+template <class T>
+void spelled(const SparseTable& t, T* table) {
+    const int64_t K = t.n_labels;
+    for (int64_t l = 0; l < K; ++l, table += K) {
+        const T row = static_cast<T>(t.rest) + (t.rows.empty() ? T(0) : static_cast<T>(t.rows[at(l)]));
+        for (int64_t k = 0; k < K; ++k) {
+            table[k] = row + (t.columns.empty() ? T(0) : static_cast<T>(t.columns[at(k)]));
+        }
+        for (int64_t e = t.start[at(l)]; e < t.start[at(l) + 1]; ++e) {
+            table[t.column[at(e)]] = static_cast<T>(t.score[at(e)]);
+        }
+    }
+}
+
+// The pairs listed, row by row or column by column.
+template <class T>
+void list_side(const SparseTable& t, bool by_column, Scratch& s, ListedScores::Side* out) {
+    const int64_t K = t.n_labels, n = t.n_listed();
+    int64_t* start = s.array<int64_t>(K + 1);
+    int32_t* label = s.array<int32_t>(n + 1);
+    T* score = s.array<T>(n + 1);
+    if (s.failed) return;
+    std::fill_n(start, K + 1, 0);
+    for (int64_t l = 0; l < K; ++l) {
+        for (int64_t e = t.start[at(l)]; e < t.start[at(l) + 1]; ++e) {
+            ++start[(by_column ? t.column[at(e)] : l) + 1];
+        }
+    }
+    for (int64_t k = 0; k < K; ++k) start[k + 1] += start[k];
+    std::vector<int64_t> next(start, start + K);
+    for (int64_t l = 0; l < K; ++l) {
+        for (int64_t e = t.start[at(l)]; e < t.start[at(l) + 1]; ++e) {
+            const int64_t k = t.column[at(e)], to = next[at(by_column ? k : l)]++;
+            label[to] = static_cast<int32_t>(by_column ? l : k);
+            score[to] = static_cast<T>(t.score[at(e)]);
+        }
+    }
+    *out = {start, label, score};
+}
+
+template <class T>
+ListedScores* list_scores_of(const SparseTable& t, bool turned, Scratch& s) {
+    ListedScores* out = s.array<ListedScores>(1);
+    T* tops = s.array<T>(t.n_labels);
+    if (s.failed) return nullptr;
+    *out = ListedScores();
+    list_side<T>(t, turned, s, &out->by_row);
+    list_side<T>(t, !turned, s, &out->by_column);
+    if (s.failed) return nullptr;
+    const T* score = static_cast<const T*>(out->by_row.score);
+    for (int64_t l = 0; l < t.n_labels; ++l) {
+        tops[l] = static_cast<T>(kForbidden);
+        for (int64_t e = out->by_row.start[l]; e < out->by_row.start[l + 1]; ++e) {
+            tops[l] = std::max(tops[l], score[e]);
+        }
+    }
+    out->tops = tops;
+    out->n_labels = static_cast<int>(t.n_labels);
+    out->rest = t.rest;
+    out->rows = t.rows.empty() ? nullptr : t.rows.data();
+    out->columns = t.columns.empty() ? nullptr : t.columns.data();
+    out->turned = turned;
+    return out;
+}
+
 }  // namespace
+
+const ListedScores* list_scores(const SparseTable& table, int dtype, int compute, bool turned,
+                                Scratch& workspace) {
+    ListedScores* found = compute == kFloat32 ? list_scores_of<float>(table, turned, workspace)
+                                              : list_scores_of<double>(table, turned, workspace);
+    if (found) found->single = dtype == kFloat32;
+    return found;
+}
+
+double SparseTable::at_pair(int dtype, int64_t l, int64_t k) const {
+    const auto first = column.begin() + start[at(l)], last = column.begin() + start[at(l) + 1];
+    const auto found = std::lower_bound(first, last, static_cast<int32_t>(k));
+    if (found != last && *found == k) return score[at(found - column.begin())];
+    ListedScores t;
+    t.rest = rest;
+    t.rows = rows.empty() ? nullptr : rows.data();
+    t.columns = columns.empty() ? nullptr : columns.data();
+    t.single = dtype == kFloat32;
+    return t.unlisted(static_cast<int>(l), static_cast<int>(k));
+}
+
+double SparseTable::least() const {
+    double x = rest + lowest(rows) + lowest(columns);
+    for (double s : score) x = std::min(x, s);
+    return x;
+}
+
+void SparseTable::spell(int dtype, void* table) const {
+    if (dtype == kFloat32) {
+        spelled(*this, static_cast<float*>(table));
+    } else {
+        spelled(*this, static_cast<double*>(table));
+    }
+}
 
 bool SparseTable::pays(int dtype) const {
     if (n_labels < kLeastSparse || n_listed() * kOneIn > n_labels * n_labels) return false;

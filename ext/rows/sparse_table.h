@@ -23,6 +23,11 @@ struct SparseTable {
     double largest = 0.0;               // no entry is larger; 0 where all are -inf
 
     int64_t n_listed() const { return start.back(); }
+    // The log-potential of a pair.
+    double at_pair(int dtype, int64_t l, int64_t k) const;
+    double least() const;  // none is smaller
+    // Writes all entries (K, K) of a type.
+    void spell(int dtype, void* table) const;
     // Can exp of it be held without floors, and does reading the pairs listed pay?
     bool pays(int dtype) const;
 };
@@ -41,6 +46,43 @@ struct SparseSide {
     const void* own = nullptr;       // exp(t)
     const void *left = nullptr, *right = nullptr;  // (K,)
 };
+
+// The log-potentials themselves, of one compute type: pairs by their row and by their column, in one
+// direction. t(l, k) of a pair that is not listed is the default with what both ends have, rounded
+// as in the table's own type.
+struct ListedScores {
+    struct Side {
+        const int64_t* start = nullptr;  // (K + 1,)
+        const int32_t* label = nullptr;  // of the other end, ascending
+        const void* score = nullptr;
+    };
+    Side by_row, by_column;
+    const void* tops = nullptr;  // (K,) the largest score listed in each row, or -inf
+    int n_labels = 0;
+    double rest = 0.0;
+    const double *rows = nullptr, *columns = nullptr;  // (K,) of the table as it was given, or null
+    bool turned = false, single = false;               // rows are columns; sums are float32
+
+    double unlisted(int l, int k) const {
+        const int before = turned ? k : l, after = turned ? l : k;
+        if (single) {
+            float x = static_cast<float>(rest);
+            if (rows) x += static_cast<float>(rows[before]);
+            return static_cast<double>(columns ? x + static_cast<float>(columns[after]) : x);
+        }
+        const double x = rest + (rows ? rows[before] : 0.0);
+        return x + (columns ? columns[after] : 0.0);
+    }
+    // What label l, or k at the other end, has of that.
+    double own(int l) const { return end(turned ? columns : rows, l); }
+    double other(int k) const { return end(turned ? rows : columns, k); }
+
+  private:
+    static double end(const double* x, int i) { return x ? x[i] : 0.0; }
+};
+// Null: no memory.
+const ListedScores* list_scores(const SparseTable& table, int dtype, int compute, bool turned,
+                                Scratch& workspace);
 
 struct Packing;
 // exp(table) for `compute`, both directions; false: no memory.

@@ -16,7 +16,7 @@ from oracles import solve
 from strategies import chains, examples, random_chain
 
 import valuesparse as vs
-from valuesparse.inference import _tolerance
+from valuesparse.inference import _asked
 
 TOLERANCES = [1e-1, 1e-3, 1e-6, 1e-9]
 
@@ -32,8 +32,8 @@ def feasible(model: vs.Chain) -> bool:
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take float32 however little it gains."""
-    monkeypatch.setattr(_tolerance, "_LEAST_LABELS", 1)
-    monkeypatch.setattr(_tolerance, "_LEAST_WORK", 0)
+    monkeypatch.setattr(_asked, "LEAST_LABELS", 1)
+    monkeypatch.setattr(_asked, "_LEAST_WORK", 0)
 
 
 def holds(r: Any, exact: Any, log_z: Any) -> None:

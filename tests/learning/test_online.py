@@ -50,8 +50,9 @@ def feature_vector(model: ChainParts, i: int, y: tuple[int, ...]) -> np.ndarray:
             value = 1.0 if corpus.values is None else corpus.values[m]
             for f in range(features.first[corpus.ids[m]], features.first[corpus.ids[m] + 1]):
                 phi[f] += value * (features.label[f] == label)
-        if t and features.move[y[t - 1], label] >= 0:
-            phi[features.move[y[t - 1], label]] += 1
+        if t:
+            pair = (features.source == y[t - 1]) & (features.target == label)
+            phi[len(features.label) :] += pair
     return phi
 
 

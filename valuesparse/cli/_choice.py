@@ -79,7 +79,8 @@ def choose(rows: Sequence[Row], budget: Budget) -> int | None:
         return None
     if budget.error is not None:
         fastest = min(within, key=lambda i: (microseconds(rows[i]), i))
-        exact = next((i for i in within if rows[i].zeta is None), fastest)
+        plain = (i for i in within if rows[i].zeta is None and rows[i].tol is None)
+        exact = next(plain, fastest)
         return fastest if rows[fastest].speed >= _WORTH * rows[exact].speed else exact
     return min(within, key=lambda i: (error_of(rows[i], budget.measure), microseconds(rows[i]), i))
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 import valuesparse as vs
+from valuesparse.inference._certified import floor_of
 
 #: Timed repetitions; the median counts.
 ROUNDS = 7
@@ -21,6 +22,8 @@ ROUNDS = 7
 RIVAL_SENTENCES = 200
 #: Thresholds that are tried unless others are asked for.
 ZETAS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
+#: Tolerances that are tried, likewise.
+TOLS = (1e-1, 1e-2, 1e-3, 1e-4)
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
@@ -31,7 +34,7 @@ class Row(NamedTuple):
     Attributes
     ----------
     name : str
-        ``"exact"``, or ``"ζ = 0.9"``.
+        ``"exact"``, ``"ζ = 0.9"`` or ``"tol = 0.001"``.
     zeta : float or None
         The threshold of SMM11; None for exact.
     speed : float
@@ -46,6 +49,10 @@ class Row(NamedTuple):
         Share of the tokens that are held deterministic.
     full : float
         Share of the messages that cost K*K; the others cost K.
+    tol : float or None
+        The tolerance; None where none was asked for.
+    proved : float
+        The largest error that is proved: by the result, or by its ``certify()``.
     """
 
     name: str
@@ -57,6 +64,8 @@ class Row(NamedTuple):
     max_error: float
     islands: float
     full: float
+    tol: float | None = None
+    proved: float = math.nan
 
 
 class Rival(NamedTuple):
@@ -149,6 +158,12 @@ def name_of(zeta: float) -> str:
     return f"ζ = {zeta:g}"
 
 
+def _provable(chain: vs.Chain, tols: Sequence[float]) -> list[float]:
+    """Return the tolerances that can be proved for a chain."""
+    least = floor_of(chain)
+    return [tol for tol in tols if tol >= least]
+
+
 def compare(
     marginals: FloatArray, exact: FloatArray, gold: npt.NDArray[np.int64]
 ) -> dict[str, float]:
@@ -195,7 +210,7 @@ def full_share(stats: Mapping[str, Any]) -> float:
 
 
 class Ladder:
-    """Exact inference and a ladder of ζ on the same chain: results, what to time, and rows.
+    """Exact inference and ladders of ζ and tol on the same chain: results, what to time, rows.
 
     Parameters
     ----------
@@ -205,20 +220,43 @@ class Ladder:
         Thresholds of SMM11, in [0, 1].
     threads : int or None
         As for `valuesparse.infer`.
+    tols : sequence of float, optional
+        Tolerances; by default those of `TOLS` that can be proved.
+
+    Raises
+    ------
+    ValueError
+        When one of `tols` cannot be proved.
     """
 
-    def __init__(self, chain: vs.Chain, zetas: Sequence[float], threads: int | None) -> None:
+    def __init__(
+        self,
+        chain: vs.Chain,
+        zetas: Sequence[float],
+        threads: int | None,
+        tols: Sequence[float] | None = None,
+    ) -> None:
         self.chain = chain
-        self.zetas = [None, *(float(zeta) for zeta in zetas)]
+        if tols is None:
+            tols = _provable(chain, TOLS)
+        self.zetas = [None, *(float(zeta) for zeta in zetas), *[None] * len(tols)]
+        self.tols = [None, *[None] * len(zetas), *(float(tol) for tol in tols)]
         self.functions: dict[str, Callable[[], vs.Result]] = {
             "exact": partial(vs.infer, chain, threads=threads)
         }
         for zeta in zetas:
             self.functions[name_of(zeta)] = partial(vs.infer, chain, zeta=zeta, threads=threads)
+        for tol in tols:
+            run = partial(vs.infer, chain, tol=tol, threads=threads)
+            self.functions[f"tol = {tol:g}"] = run
         self.results = {name: run() for name, run in self.functions.items()}
+        self.proved = {
+            name: float(result.certify(threads=threads).error.max(initial=0.0))
+            for name, result in self.results.items()
+        }
 
     def rows(self, seconds: Mapping[str, float], gold: npt.NDArray[np.int64] | None) -> list[Row]:
-        """Return one row for exact and one per ζ; without `gold` the accuracy is NaN."""
+        """Return a row for exact and for each ζ and tol; without `gold` the accuracy is NaN."""
         exact = self.results["exact"].marginals
         known = np.full(self.chain.n_positions, -1) if gold is None else gold
         rows = [
@@ -228,9 +266,13 @@ class Ladder:
                 speed=self.chain.n_positions / seconds[name],
                 islands=float((result.islands >= 0).mean()),
                 full=full_share(result.stats),
+                tol=tol,
+                proved=self.proved[name],
                 **compare(result.marginals, exact, known),
             )
-            for (name, result), zeta in zip(self.results.items(), self.zetas, strict=True)
+            for (name, result), zeta, tol in zip(
+                self.results.items(), self.zetas, self.tols, strict=True
+            )
         ]
         return rows if gold is not None else [row._replace(accuracy=math.nan) for row in rows]
 
@@ -244,8 +286,9 @@ def measure(
     zetas: Sequence[float],
     threads: int | None = 1,
     on_round: Callable[[], object] | None = None,
+    tols: Sequence[float] | None = None,
 ) -> Measurements:
-    """Run exact inference, every ζ and python-crfsuite on the same sentences, and time them.
+    """Run exact inference, every ζ and tol and python-crfsuite on the same sentences, and time them.
 
     Parameters
     ----------
@@ -265,13 +308,15 @@ def measure(
         Threads of ours; python-crfsuite always uses one.
     on_round : callable, optional
         Called ``ROUNDS + 1`` times.
+    tols : sequence of float, optional
+        Tolerances, as of `Ladder`.
 
     Returns
     -------
     Measurements
-        First row: exact. Then one per ζ, in the order given.
+        First row: exact. Then one per ζ and one per tolerance, in the order given.
     """
-    ladder = Ladder(chain, zetas, threads)
+    ladder = Ladder(chain, zetas, threads, tols)
     functions: dict[str, Callable[[], object]] = dict(ladder.functions)
     exact = ladder.results["exact"].marginals
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from valuesparse.cli._measure import TOLS, ZETAS
 from valuesparse.cli._streams import is_standard
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ __all__ = [
     "quiet_option",
     "shards_options",
     "tell_plot",
+    "tols_option",
     "writable",
     "zetas_option",
 ]
@@ -58,6 +60,15 @@ def zetas_option(command: Command) -> Command:
         "--zeta", "-z", "zetas", type=click.FloatRange(0, 1), multiple=True, metavar="ζ",
         help="Threshold to try, between 0 and 1; give it several times for several. "
         f"[default: {', '.join(f'{zeta:g}' for zeta in ZETAS)}]",
+    )(command)  # fmt: skip
+
+
+def tols_option(command: Command) -> Command:
+    """Add ``--tol``, as often as wanted."""
+    return click.option(
+        "--tol", "tols", type=click.FloatRange(0, 1, min_open=True), multiple=True, metavar="ε",
+        help="Tolerance to try, between 0 and 1: no marginal is off by more, proved; give it "
+        f"several times for several. [default: {', '.join(f'{tol:g}' for tol in TOLS)}]",
     )(command)  # fmt: skip
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _INK = "#1f2933"
 _MUTED = "#6b7785"
 _RIVAL = "#c2410c"
+_ZETA, _TOL = "#2563eb", "#be185d"
 _DPI = 150
 # Places of the name of a point: whether to its right, and how far up in points.
 _SIDES = ((False, 3), (True, -14), (False, -16), (True, 6), (False, 20), (True, -30))
@@ -31,7 +32,7 @@ def write_tradeoff(
     best: int,
     rival: Rival | None = None,
 ) -> Path:
-    """Draw agreement against speed, and error and work against ζ, into a PNG.
+    """Draw agreement and error against speed, and work against ζ, into a PNG.
 
     Parameters
     ----------
@@ -87,7 +88,7 @@ def _draw_speed(axes: Axes, rows: Sequence[Row], best: Row, rival: Rival | None)
     """Share of tags changed, on a logarithmic scale, against speed-up over our exact."""
     exact, sparse = rows[0], [row for row in rows if row.zeta is not None]
     sparse.sort(key=lambda row: -float(row.zeta or 0))
-    wrong = [1 - row.agreement for row in sparse if row.agreement < 1]
+    wrong = [1 - row.agreement for row in rows if row.agreement < 1]
     low = math.floor(math.log10(min([*wrong, 1 - ENOUGH]) * 0.999))
     high = math.ceil(math.log10(max([*wrong, 1 - ENOUGH]) * 1.5))
     # No change at all has no place on a logarithmic scale: it gets a shelf of its own.
@@ -100,6 +101,12 @@ def _draw_speed(axes: Axes, rows: Sequence[Row], best: Row, rival: Rival | None)
     axes.axhspan(shelf / 10, 1 - ENOUGH, color="#16a34a", alpha=0.06, zorder=0)
     path = [point(row) for row in [exact, *sparse]]
     axes.plot(*zip(*path, strict=True), color="#94a3b8", linewidth=1.6, zorder=2)
+    bounded = [row for row in rows if row.tol is not None]
+    if bounded:
+        axes.plot(*zip(*map(point, [exact, *bounded]), strict=True), color=_TOL, linewidth=1.6,
+                  zorder=2)  # fmt: skip
+    for row in bounded:
+        axes.scatter(*point(row), s=110, marker="D", color=_TOL, zorder=4, edgecolor="white")
     for row, colour in zip(sparse, _colours(len(sparse)), strict=True):
         chosen = row is best
         axes.scatter(
@@ -119,27 +126,40 @@ def _draw_speed(axes: Axes, rows: Sequence[Row], best: Row, rival: Rival | None)
     ticks = [10.0**k for k in range(low, high + 1)]
     axes.set_yticks([shelf, *ticks], ["none", *[f"{100 * share:g} %" for share in ticks]])
     axes.set_yticks([], minor=True)
-    axes.set_xlim(-0.06, max(x for x, _ in path) * 1.12)
+    axes.set_xlim(-0.06, max(row.speed / exact.speed for row in rows) * 1.12)
     # Where limits are known: what overlaps depends on them.
-    _label_points(axes, [(*point(row), row.name, row is best) for row in sparse], (1, shelf))
+    named = [*sparse, *bounded]
+    _label_points(axes, [(*point(row), row.name, row is best) for row in named], (1, shelf))
     axes.set_xlabel("speed-up over our exact (×)", fontsize=11, color=_INK)
     axes.set_title("Tags that differ from exact inference's", fontsize=12, loc="left", color=_INK)
 
 
 def _draw_error(axes: Axes, rows: Sequence[Row]) -> None:
-    """Mean and maximal marginal error at each ζ."""
-    sparse = _by_zeta(rows)
-    x = range(len(sparse))
-    for name, colour, values in (
-        ("largest of all tokens", _RIVAL, [row.max_error for row in sparse]),
-        ("mean over tokens", "#2563eb", [row.mean_error for row in sparse]),
-    ):
-        shown = [value if value > 0 else float("nan") for value in values]
-        axes.plot(x, shown, "o-", color=colour, label=name, linewidth=1.8, markersize=5)
+    """Largest error against speed-up, true and proved, of islands and of tolerances."""
+    curves = [
+        (name, colour, some)
+        for name, colour, some in (
+            ("ζ", _ZETA, _by_zeta(rows)),
+            ("tol", _TOL, [row for row in rows if row.tol is not None]),
+        )
+        if some
+    ]
+    shown = [x for _, _, some in curves for row in some for x in (row.max_error, row.proved)]
+    positive = [x for x in shown if x > 0]
+    low = 10.0 ** (math.floor(math.log10(min(positive, default=1e-3))) - 1)
+    for name, colour, some in curves:
+        speeds = [row.speed / rows[0].speed for row in some]
+        true = [max(row.max_error, low) for row in some]  # none at all: at the foot
+        proved = [max(row.proved, low) for row in some]
+        axes.plot(speeds, true, "o-", color=colour, label=f"{name}, true", linewidth=1.8,
+                  markersize=5)  # fmt: skip
+        axes.plot(speeds, proved, "o--", color=colour, label=f"{name}, proved", linewidth=1.2,
+                  markersize=6, markerfacecolor="white")  # fmt: skip
     axes.set_yscale("log")
-    _zeta_axis(axes, sparse)
-    axes.set_title("Error of the marginals", fontsize=12, loc="left", color=_INK)
-    axes.legend(fontsize=9, frameon=False, loc="best", labelcolor=_INK)
+    axes.set_ylim(low, 3.0)
+    axes.set_xlabel("speed-up over our exact (×)", fontsize=10, color=_INK)
+    axes.set_title("Largest error of a marginal", fontsize=12, loc="left", color=_INK)
+    axes.legend(fontsize=8, frameon=False, loc="best", labelcolor=_INK, ncols=2)
 
 
 def _draw_work(axes: Axes, rows: Sequence[Row]) -> None:

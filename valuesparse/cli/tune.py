@@ -22,7 +22,7 @@ from valuesparse.cli._choice import (
 )
 from valuesparse.cli._measure import ROUNDS, ZETAS, Ladder, Row, sample_seconds
 from valuesparse.cli._models import one_line_errors
-from valuesparse.cli._options import plot_option, tell_plot, zetas_option
+from valuesparse.cli._options import plot_option, tell_plot, tols_option, zetas_option
 from valuesparse.cli._reading import reading
 from valuesparse.cli._streams import Spooled
 from valuesparse.cli._sequences import NPZ, Scored, is_arrays, load_arrays, load_text
@@ -57,6 +57,7 @@ _EXISTING = Spooled()
     "of tokens whose best tag changes.",
 )  # fmt: skip
 @zetas_option
+@tols_option
 @click.option(
     "--threads", "-t", type=click.IntRange(min=1), metavar="N",
     help="Threads to measure with. [default: every core]",
@@ -77,6 +78,7 @@ def tune(
     error_budget: float | None,
     measure: str,
     zetas: tuple[float, ...],
+    tols: tuple[float, ...],
     threads: int | None,
     features: str | None,
     input_format: str | None,
@@ -85,7 +87,7 @@ def tune(
     tokens: int,
     output: Path,
 ) -> None:
-    """Measure exact inference and a ladder of ζ on your own MODEL and DATA, and recommend one.
+    """Measure exact inference and ladders of ζ and tol on your own MODEL and DATA; recommend one.
 
     MODEL is a CRFsuite model and DATA what valuesparse tag and valuesparse train read: CoNLL,
     CoNLL-U, TSV, Parquet or attribute files; how words become attributes is kept beside MODEL.
@@ -103,12 +105,15 @@ def tune(
       speed-up  over our exact
       agree     share of the tokens whose best tag is that of exact inference
       gold      share of the tokens whose best tag is the one in DATA
-      error     a token's largest absolute error of a marginal: mean, max over tokens
+      error     a token's largest absolute error of a marginal: mean, max over
+                tokens, and the largest that is proved for these tokens: with tol by
+                the result itself, with ζ by certify()
       islands   share of the tokens held deterministic
       full msgs share of the messages that cost K² operations; the rest cost K
     Settings beaten in both time and error are dim.
 
-    Errors are those of the tokens measured, not bounds for others. The exit code is 1 when no
+    A result with tol proves its error on any data; the other errors are those of the tokens
+    measured, not bounds for others. The exit code is 1 when no
     setting keeps within the budgets.
     """  # noqa: D301 - the backslash-b is a character that click looks for
     budget = Budget(time_budget, error_budget, measure)
@@ -137,7 +142,7 @@ def tune(
             extraction = extraction_of(model, features, word, tags)
         return load_text(crfsuite, data, input_format, extraction, tokens)
 
-    _run(model, data, load, budget, zetas or ZETAS, threads, output)
+    _run(model, data, load, budget, zetas or ZETAS, tols or None, threads, output)
 
 
 def _run(
@@ -146,6 +151,7 @@ def _run(
     load: Callable[[], Scored],
     budget: Budget,
     zetas: Sequence[float],
+    tols: Sequence[float] | None,
     threads: int | None,
     output: Path,
 ) -> None:
@@ -160,7 +166,8 @@ def _run(
         scored = load()
     with console.status("Measuring") as status, one_line_errors(data):
         turns = iter(range(1, ROUNDS + 2))
-        ladder = Ladder(scored.chain, list(dict.fromkeys(zetas)), threads)
+        chosen_tols = None if tols is None else list(dict.fromkeys(tols))
+        ladder = Ladder(scored.chain, list(dict.fromkeys(zetas)), threads, chosen_tols)
         samples = sample_seconds(
             ladder.functions,
             on_round=lambda: status.update(f"Measuring: round {next(turns)} of {ROUNDS + 1} done"),
@@ -182,7 +189,7 @@ def _run(
         written = write_tradeoff(
             rows,
             output,
-            title=f"Exact inference and islands: {model.name}",
+            title=f"Exact inference, islands and certificates: {model.name}",
             subtitle=f"{chain.n_labels} labels, {chain.n_positions:,} tokens of {data.name}, "
             f"{cores}; log-potentials in, marginals out",
             best=0 if chosen is None else chosen,
@@ -225,7 +232,7 @@ def _table(rows: Sequence[Row], budget: Budget, chosen: int | None) -> Table:
     table.add_column("setting", no_wrap=True, min_width=12)
     with_gold = not math.isnan(rows[0].accuracy)
     headings = ["µs per\ntoken", "speed-\nup", "agree\n%", "gold\n%", "mean\nerror", "max\nerror"]
-    headings += ["isl-\nands", "full\nmsgs"]
+    headings += ["proved\nerror", "isl-\nands", "full\nmsgs"]
     for heading in headings:
         if with_gold or heading != "gold\n%":
             table.add_column(heading, justify="right", no_wrap=True)
@@ -235,7 +242,7 @@ def _table(rows: Sequence[Row], budget: Budget, chosen: int | None) -> Table:
         cells.append(f"{100 * row.agreement:.2f}")
         if with_gold:
             cells.append(f"{100 * row.accuracy:.2f}")
-        cells += [_number(row.mean_error), _number(row.max_error)]
+        cells += [_number(row.mean_error), _number(row.max_error), _number(row.proved)]
         cells += [f"{100 * row.islands:.1f}", f"{100 * row.full:.1f}"]
         style = "bold green" if i == chosen else None if front[i] else "dim"
         table.add_row(row.name + (" ◀" if i == chosen else ""), *cells, style=style)
@@ -244,7 +251,9 @@ def _table(rows: Sequence[Row], budget: Budget, chosen: int | None) -> Table:
 
 def _recommendation(rows: Sequence[Row], chosen: int, budget: Budget) -> str:
     row = rows[chosen]
-    zeta = 1.0 if row.zeta is None else row.zeta
+    setting = f"zeta={1.0 if row.zeta is None else row.zeta:g}"
+    if row.tol is not None:
+        setting = f"tol={row.tol:g}"
     why = {
         (True, True): "the fastest within both budgets",
         (True, False): "the smallest error within the time budget",
@@ -253,7 +262,7 @@ def _recommendation(rows: Sequence[Row], chosen: int, budget: Budget) -> str:
     }[budget.microseconds is not None, budget.error is not None]
     cost = f"{microseconds(row):.3g} µs per token, {row.speed / rows[0].speed:.2f}x exact"
     return (
-        f"[bold]Recommended: zeta={zeta:g}[/bold] ({why}): {cost}, "
+        f"[bold]Recommended: {setting}[/bold] ({why}): {cost}, "
         f"{MEASURES[budget.measure]} {_number(error_of(row, budget.measure))} on these tokens"
     )
 

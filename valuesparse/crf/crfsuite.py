@@ -23,7 +23,8 @@ from valuesparse.crf._constraints import Allowed
 from valuesparse.crf._current import Current, Floats, Opened, Sequence
 from valuesparse.crf._dump import ParsedDump, dump_lines, header_of, header_of_model, parse
 from valuesparse.crf._errors import CRFSuiteError
-from valuesparse.crf.training.trainer import BaseTrainer, Trainer, whole_number
+from valuesparse.crf.training._parameters import whole_number
+from valuesparse.crf.training.trainer import BaseTrainer, Trainer
 from valuesparse.io._files import naming, read_file, replacing
 from valuesparse.io.crfsuite import CrfsuiteModel, read_crfsuite
 

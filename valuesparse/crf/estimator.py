@@ -8,9 +8,7 @@ nothing is written to temporary files, and a pickle holds the model itself.
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Callable, Iterable, Sized
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -19,6 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from valuesparse.crf._fileresource import FileResource
+from valuesparse.crf._fitting import append, train
 from valuesparse.crf._lines import LinePerIterationTrainer
 from valuesparse.crf.crfsuite import ParsedDump, Tagger
 from valuesparse.crf.training.trainer import Trainer
@@ -95,6 +94,8 @@ calibration_max_trials : optional
         At least 1; by default :func:`valuesparse.get_num_threads`. Results do not depend on it.
     random_state : int
         Seed of the order in which online algorithms take the data.
+    tol : float, optional
+        How far marginals may be off in training, as in :class:`valuesparse.crf.Trainer`.
 
     Attributes
     ----------
@@ -137,6 +138,7 @@ calibration_max_trials : optional
     trainer_cls: Callable[..., Any] | None
     threads: int | None
     random_state: int
+    tol: float | None
 
     # Class attributes, because __init__ of an estimator sets its parameters only.
     training_log_: Any = None
@@ -180,6 +182,7 @@ calibration_max_trials : optional
         unsupported: bool | None = None,
         threads: int | None = None,
         random_state: int = 0,
+        tol: float | None = None,
     ) -> None:
         given = locals()
         for name in self._get_param_names():  # one attribute each, as scikit-learn has it
@@ -230,14 +233,14 @@ calibration_max_trials : optional
         if self.model_filename is not None:
             check_target(self.model_filename)  # refused before the work, not after it
         trainer = self._trainer()
-        if not _append(trainer, "X", X, "y", y):
+        if not append(trainer, "X", X, "y", y):
             raise ValueError("X has no item to learn from")
         if X_dev is not None and y_dev is not None:
-            _append(trainer, "X_dev", X_dev, "y_dev", y_dev, 1)
-        more = {
-            "callback": callback, "checkpoint": checkpoint, "checkpoint_every": checkpoint_every
-        } if callback is not None or checkpoint is not None else {}  # fmt: skip
-        model = _train(trainer, -1 if X_dev is None else 1, more)
+            append(trainer, "X_dev", X_dev, "y_dev", y_dev, 1)
+        given = {"callback": callback, "checkpoint": checkpoint}
+        asked = any(x is not None for x in given.values())
+        more = {**given, "checkpoint_every": checkpoint_every} if asked else {}
+        model = train(trainer, -1 if X_dev is None else 1, more)
         tagger = Tagger()
         tagger.open_inmemory(model)
         if self.model_filename is not None:
@@ -429,6 +432,7 @@ calibration_max_trials : optional
         ours = isinstance(kind, type) and issubclass(kind, Trainer)
         if ours and kind.__init__ is Trainer.__init__:
             arguments |= {"threads": self.threads, "seed": self.random_state}
+        arguments |= {} if self.tol is None else {"tol": self.tol}
         return kind(**arguments)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -459,40 +463,6 @@ calibration_max_trials : optional
             if state["model_filename"] is None:
                 state["_model"] = file.read()
         super().__setstate__(state)
-
-
-def _append(
-    trainer: Any, x_name: str, X: Iterable[Any], y_name: str, y: Iterable[Any], group: int = 0
-) -> int:
-    """Give sequences to a trainer; return how many hold items. `X` and `y` must be equally long."""
-    end = object()
-    ys = iter(y)
-    count = items = 0
-    for xseq in X:
-        yseq = next(ys, end)
-        if yseq is end:
-            raise ValueError(f"{y_name} has {count} sequences, {x_name} has more")
-        try:
-            trainer.append(xseq, yseq, group)
-        except (TypeError, ValueError) as error:
-            if type(error) not in (TypeError, ValueError):  # such as UnicodeEncodeError
-                raise
-            raise type(error)(f"{x_name}[{count}], {y_name}[{count}]: {error}") from error
-        count += 1
-        items += bool(len(yseq)) if isinstance(yseq, Sized) else True
-    if next(ys, end) is not end:
-        raise ValueError(f"{x_name} has {count} sequences, {y_name} has more")
-    return items
-
-
-def _train(trainer: Any, holdout: int, more: dict[str, Any]) -> bytes:
-    """Train, and return the model's file."""
-    if isinstance(trainer, Trainer) and type(trainer).train is Trainer.train:
-        return trainer.train_inmemory(holdout, **more)
-    with tempfile.TemporaryDirectory() as folder:  # other trainers write files only
-        path = Path(folder, "model.crfsuite")
-        trainer.train(str(path), holdout=holdout, **more)
-        return path.read_bytes()
 
 
 def _dicts(labels: list[str], marginals: npt.NDArray[np.float64]) -> list[dict[str, float]]:

@@ -24,12 +24,18 @@ from valuesparse.models import Chain, Tree
 from valuesparse.results._certificate import Proof
 
 __all__ = [
+    "double_errors",
+    "double_radius",
     "floor_of",
     "largest_scores",
+    "log_z_margin",
+    "most_given",
     "proof_as_given",
     "proof_of",
     "single_errors",
     "single_proof",
+    "single_radius",
+    "single_radius_errors",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -69,11 +75,7 @@ def _errors(radius: Floats, slack: float, written: float) -> Floats:
 def _proof(
     model: Chain | Tree, log_z: Floats, radius: Floats, slack: float, written: float
 ) -> Proof:
-    sizes = sizes_of(model)
-    node, edge = largest_scores(model)
-    # Scores are summed in float64, with one rounding each.
-    margin = radius + slack + 4 * U64 * (sizes + 2.0) * (2 * node + 2 * edge + 4)
-    margin = margin + 8 * U64 * np.abs(log_z)
+    margin = log_z_margin(radius, slack, sizes_of(model), sum(largest_scores(model)), log_z)
     error = _errors(radius, slack, written)
     return Proof(
         radius=radius,
@@ -84,12 +86,49 @@ def _proof(
     )
 
 
+def log_z_margin(
+    radius: Floats, slack: float, sizes: Integers, scores: float | Floats, log_z: Floats
+) -> Floats:
+    """Return how far log Z may be off; `scores`: the largest of a variable and of an edge."""
+    # Scores are summed in float64, with one rounding each.
+    margin = radius + slack + 4 * U64 * (sizes + 2.0) * (2 * scores + 4)
+    return np.asarray(margin + 8 * U64 * np.abs(log_z))
+
+
+def double_radius(sizes: Integers, labels: int, largest: float | Floats) -> Floats:
+    """Return the radius of passes in float64; `largest`: the largest score."""
+    return np.asarray(8 * sizes * (labels + 1200 + 2 * largest) * U64)
+
+
+def double_errors(radius: Floats) -> Floats:
+    """Return the error that follows."""
+    return _errors(radius, SLACK64, 0.0)
+
+
+def single_radius(sizes: Integers, steps: float, given: float | Floats) -> Floats:
+    """Return the radius of passes in float32; `given`: what scores have lost."""
+    return np.asarray(2 * (sizes + 1.0) * (steps + given) * U32)
+
+
+def single_radius_errors(radius: Floats, labels: int) -> Floats:
+    """Return the error that follows."""
+    return _errors(radius, SLACK32, (labels + 4) * U32)
+
+
+def most_given(sizes: Integers, labels: int, tol: float) -> Floats:
+    """Return what scores may have lost so that the error in float32 is at most `tol`; below 0
+    where it is larger in any case."""
+    left = tol * (1 - 1e-9) - (labels + 4) * U32 - 2 * SLACK32
+    radius = np.log1p(left / (0.25 + 2 * SLACK32)) if left > 0 else -np.inf
+    return np.asarray(radius * (1 - 1e-9) / (2 * (sizes + 1.0) * U32) - (labels + 170))
+
+
 def proof_of(model: Chain | Tree, log_z: Floats) -> Proof:
     """Return what an exact pass in float64 proves; marginals are rounded to the model's type."""
     single = model.dtype == np.float32
     sizes = sizes_of(model)
     r = max(largest_scores(model))
-    radius = np.asarray(8 * sizes * (model.n_labels + 1200 + 2 * r) * U64)
+    radius = double_radius(sizes, model.n_labels, r)
     if single:
         radius = radius + 4 * U32
     return _proof(model, log_z, radius, SLACK64, U32 if single else 0.0)
@@ -102,12 +141,12 @@ def _single_radius(model: Chain | Tree) -> Floats:
     # Float32 scores are exact, but a pass that is done again in logarithms adds them in float64.
     sums = 8 * max(node, edge) * (U64 / U32)
     given = sums if model.dtype == np.float32 else 2 * (node + edge)
-    return np.asarray(2 * (sizes + 1.0) * (steps + given) * U32)
+    return single_radius(sizes, steps, given)
 
 
 def single_errors(model: Chain | Tree) -> Floats:
     """Return the error of each component that a pass in float32 would prove."""
-    return _errors(_single_radius(model), SLACK32, (model.n_labels + 4) * U32)
+    return single_radius_errors(_single_radius(model), model.n_labels)
 
 
 def single_proof(model: Chain | Tree, log_z: Floats) -> Proof:

@@ -14,12 +14,20 @@ import numpy.typing as npt
 
 from valuesparse import _forest as native
 from valuesparse._validation import as_states
-from valuesparse.errors import InfeasibleError
-from valuesparse.inference._certified import proof_as_given
+from valuesparse.inference import _certified
+from valuesparse.inference._asked import (
+    NO_COUNTS,
+    add_counts,
+    ask_piece,
+    in_types,
+    pays_single,
+    require_feasible,
+)
 from valuesparse.inference._memory import empty
-from valuesparse.inference._pieces import Piece, owner_of, pieces
+from valuesparse.inference._pieces import owner_of, pieces
 from valuesparse.inference._watch import Watch, too_late
 from valuesparse.models import Chain, Tree
+from valuesparse.models.sparse_transition import limits
 from valuesparse.results import ChainResult, TreeResult
 from valuesparse.results._certificate import Proof
 from valuesparse.results._listed import Listed, joined, listed
@@ -36,43 +44,12 @@ METHODS = ("auto", "exact", "islands")
 
 #: Of marginals that are made at a time, by each thread, where few of them are listed.
 _PIECE_BYTES = 1 << 24
-#: Which counts of components sum up; of the others, the rounds, the largest counts.
-_SUMMED = np.array([True] * 6 + [False] + [True] * 3)
-#: Those of no component.
-NO_COUNTS: Integers = np.zeros(_SUMMED.size, dtype=np.int64)
-
-
-def require_feasible(model: Chain | Tree, infeasible: tuple[int, int] | None) -> None:
-    if infeasible is None:
-        return
-    if isinstance(model, Chain):
-        raise InfeasibleError(*infeasible)
-    raise InfeasibleError(*infeasible, root=int(model.roots[infeasible[0]]))
-
-
 def _ask(model: Chain | Tree, workers: int, **wanted: Any) -> Floats:
     """Return ``log_z`` (B,) of an exact call, which fills the arrays that are `wanted`."""
     log_z = np.empty(model.forest.shape[2])
     infeasible, _ = native.infer(model.forest, workers, log_z, **wanted)
     require_feasible(model, infeasible)
     return log_z
-
-
-def ask_piece(
-    model: Chain | Tree, part: Piece, workers: int, log_z: Floats, marginals: Array, **wanted: Any
-) -> tuple[int, ...]:
-    """Fill the answers of a piece, and return its counts; errors are in the model's numbering."""
-    infeasible, counts = native.infer(part.forest, workers, log_z, marginals, **wanted)
-    if infeasible is not None:
-        component, at = infeasible
-        at = at if isinstance(model, Chain) else part.variable(at)
-        require_feasible(model, (int(part.components[component]), at))
-    return counts
-
-
-def add_counts(counts: Integers, found: tuple[int, ...]) -> Integers:
-    """Return the counts of some components with those of others."""
-    return np.where(_SUMMED, counts + found, np.maximum(counts, found))
 
 
 def result_of(model: Chain | Tree, *fields: Any) -> Any:
@@ -82,6 +59,16 @@ def result_of(model: Chain | Tree, *fields: Any) -> Any:
 
 def _tables(model: Chain | Tree) -> Array:
     return model.transition if isinstance(model, Chain) else model.pairwise
+
+
+def limits_of(model: Chain | Tree) -> tuple[float, float]:
+    """Return what no log-potential of an edge is below, and above; 0 where there is none."""
+    if model.table is None:
+        listed = model.sparse_transition if isinstance(model, Chain) else model.sparse_pairwise
+        assert listed is not None
+        return limits(listed)
+    low, high = (float(f(model.table)) if model.table.size else 0.0 for f in (np.min, np.max))
+    return low, high
 
 
 def infer(
@@ -220,7 +207,9 @@ def pairwise(model: Chain | Tree, threads: int | None, edges: tuple[int, int] | 
 def expectations(model: Chain | Tree, threads: int | None) -> Floats:
     """Return the sum of edge marginals, (K, K), or of those of each type, (types, K, K)."""
     typed = isinstance(model, Tree) and model.edge_type is not None
-    sums = np.zeros(_tables(model).shape[0 if typed else -2 :])
+    k = model.n_labels
+    typed_shape = model.table.shape if typed and model.table is not None else (k, k)
+    sums = np.zeros(typed_shape)
     _ask(model, resolve(threads), expectations=sums)
     return sums
 
@@ -276,7 +265,10 @@ def expected_scores(
     energies = np.empty(n)
     wanted = marginals if fill else None
     log_z = _ask(model, resolve(threads), marginals=wanted, energies=energies)
-    top = np.atleast_1d(_tables(model).max(axis=(-2, -1), initial=-np.inf)).astype(np.float64)
+    if model.table is None:
+        top = np.array([limits_of(model)[1]])
+    else:
+        top = np.atleast_1d(model.table.max(axis=(-2, -1), initial=-np.inf)).astype(np.float64)
     largest = np.where(np.isfinite(top), top, 0.0)  # 0 where a table forbids everything
     value, size = np.empty(count), np.empty(count)
     native.expected(model.forest, marginals, energies, largest, value, size)
@@ -336,9 +328,18 @@ def ends(model: Chain | Tree) -> tuple[Integers, Integers]:
 owner = owner_of
 
 
+#: What certify() may add to an error, so that it is made in float32.
+_SINGLE_ERROR = 1e-3
+
+
 def proved(model: Chain | Tree, threads: int | None) -> tuple[Array, Proof]:
-    """Return exact marginals, and what is proved about them."""
-    n, k, _ = model.forest.shape
-    marginals = empty((n, k), model.dtype)
-    log_z = _ask(model, resolve(threads), marginals=marginals)
-    return marginals, proof_as_given(model, log_z)
+    """Return marginals that may be off by a thousandth, and what is proved about them."""
+    single = pays_single(model) & (_certified.single_errors(model) <= _SINGLE_ERROR)
+    single |= model.dtype == np.float32
+    marginals, log_z, _ = in_types(model, resolve(threads), Watch(None, None), single)
+    if single.all():
+        return marginals, _certified.single_proof(model, log_z)
+    proof = _certified.proof_of(model, log_z)
+    if single.any():
+        proof = _certified.single_proof(model, log_z).where(single, proof)
+    return marginals, proof

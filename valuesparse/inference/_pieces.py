@@ -42,7 +42,8 @@ def pieces(model: Chain | Tree, size: int, dtype: np.dtype[Any] | None = None) -
     With `dtype` their scores are of that type.
     """
     kind = model.dtype if dtype is None else dtype
-    per_edge = isinstance(model, Tree) and model.pairwise.ndim == 3 and model.edge_type is None
+    tables = model.table.ndim if model.table is not None else 2
+    per_edge = isinstance(model, Tree) and tables == 3 and model.edge_type is None
     n, _, count = model.forest.shape
     if n <= size or count == 1 or per_edge:  # the tables of edges are larger than any answer
         yield some(model, np.arange(count), kind)
@@ -88,16 +89,18 @@ def _forest(
     """Return the forest of some components, which have these variables."""
     unary = model.unary[variables].astype(kind, copy=False)
     mask = None if model.allowed is None else model.allowed[variables].view(np.uint8)
-    sparse = model.forest.sparse if kind == model.dtype else True
+    table, sparse = _table(model, unary, kind)
     if isinstance(model, Chain):
         lengths = model.lengths[components]
         offset, edge = (np.zeros(lengths.size + 1, dtype=np.int64) for _ in range(2))
         np.cumsum(lengths, out=offset[1:])
         np.cumsum(lengths - (lengths > 0), out=edge[1:])
-        t: Any = model.transition
-        if t.ndim == 3 and isinstance(variables, slice):
+        t: Any = table
+        if t is None or t.ndim == 2:
+            pass
+        elif isinstance(variables, slice):
             t = t[model.edge[components[0]] : model.edge[components[-1] + 1]] if lengths.size else t
-        elif t.ndim == 3:
+        else:
             chosen = np.zeros(model.n_sequences, dtype=bool)
             chosen[components] = True
             t = t[np.repeat(chosen, np.maximum(model.lengths - 1, 0))]
@@ -105,21 +108,39 @@ def _forest(
             None if x is None else x.astype(kind, copy=False) for x in (model.start, model.end)
         )
         return native.Forest(
-            unary, t.astype(kind, copy=False), mask, start, end, offset, edge, sparse=sparse
+            unary, _as(t, kind), mask, start, end, offset, edge, sparse=sparse
         )
     nodes = np.arange(model.n_nodes)[variables]
     number = np.empty(model.n_nodes, dtype=np.int64)
     number[nodes] = np.arange(nodes.size)
     up = model.parent[nodes]
-    per_edge = model.pairwise.ndim == 3 and model.edge_type is None
+    per_edge = table is not None and table.ndim == 3 and model.edge_type is None
     return native.Forest(
         unary,
-        (model.pairwise[nodes] if per_edge else model.pairwise).astype(kind, copy=False),
+        _as(table[nodes] if table is not None and per_edge else table, kind),
         mask,
         structure=structure_of(np.where(up < 0, -1, number[up]), model.n_labels),
         edge_type=None if model.edge_type is None else model.edge_type[nodes],
         sparse=sparse,
     )
+
+
+def _table(
+    model: Chain | Tree, unary: Array, kind: np.dtype[Any]
+) -> tuple[Array | None, native.Table | bool | None]:
+    """Return the table, or tables, of a piece of a type, and their list."""
+    listed = model.forest.sparse
+    if kind == model.dtype:
+        return model.table, listed
+    if model.table is not None or listed is None:
+        return model.table, True
+    if listed.pays(unary):
+        return None, listed
+    return (model.transition if isinstance(model, Chain) else model.pairwise), None
+
+
+def _as(table: Array | None, kind: np.dtype[Any]) -> Array | None:
+    return None if table is None else table.astype(kind, copy=False)
 
 
 def sizes_of(model: Chain | Tree) -> Integers:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_probability, as_work
 from valuesparse.inference import _certified, _forest
+from valuesparse.inference._asked import ask_piece, in_types, pays_single, require_feasible
 from valuesparse.inference._memory import empty
 from valuesparse.inference._pieces import owner_of, sizes_of, some
 from valuesparse.inference._watch import Watch
@@ -23,8 +24,6 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-#: Fewer labels, or less work in all, gain less from float32 than changing the type costs.
-_LEAST_LABELS, _LEAST_WORK = 32, 2e6
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 
@@ -54,10 +53,7 @@ def infer(
     if keep is not None:
         return _listed(model, workers, watch, keep, f"tol={wanted:g}", bool(fits.all()))
     if model.dtype == _DOUBLE:
-        sizes = sizes_of(model)
-        price = 2.0 * model.n_labels**2 * max(0, int(sizes.sum()) - sizes.size)
-        pays = model.n_labels >= _LEAST_LABELS and price >= _LEAST_WORK
-        fits &= pays and model.forest.listed is None
+        fits &= pays_single(model)
     return _in_types(model, workers, watch, f"tol={wanted:g}", fits)
 
 
@@ -65,25 +61,8 @@ def _in_types(
     model: Chain | Tree, workers: int, watch: Watch, why: str, single: npt.NDArray[np.bool_]
 ) -> Any:
     """Return the result of exact passes, in float32 where `single` says so."""
-    n, k, count = model.forest.shape
-    marginals, log_z = empty((n, k), model.dtype), np.empty(count)
-    counts, done = _forest.NO_COUNTS, 0
-    for kind, chosen in ((_SINGLE, single), (_DOUBLE, ~single)):
-        components = np.flatnonzero(chosen)
-        if components.size == 0:
-            continue
-        part = some(model, components, kind)
-        direct = part.forest is model.forest
-        rows = marginals if direct else empty((part.size, k), kind)
-        own = log_z if direct else np.empty(components.size)
-        found = _forest.ask_piece(
-            model, part, workers, own, rows, islands=np.full(part.size, -1, dtype=np.int32),
-            deadline=watch.left(), progress=watch.part(done, done + part.size, n), late=watch.late,
-        )  # fmt: skip
-        if not direct:
-            marginals[part.variables], log_z[components] = rows, own
-        counts = _forest.add_counts(counts, found)
-        done += part.size
+    n = model.forest.shape[0]
+    marginals, log_z, counts = in_types(model, workers, watch, single)
     watch.finish(n)
     total = tuple(int(x) for x in counts)
     islands = np.full(n, -1, dtype=np.int32)
@@ -169,7 +148,7 @@ def _for_a_price(
     if bought.any():
         part = some(model, np.flatnonzero(bought), model.dtype)
         rows, own = empty((part.size, k), model.dtype), np.empty(int(bought.sum()))
-        _forest.ask_piece(
+        ask_piece(
             model, part, workers, own, rows, deadline=watch.left(),
             progress=watch.part(0, part.size, n), late=watch.late,
         )  # fmt: skip
@@ -222,12 +201,11 @@ def local(model: Chain | Tree) -> tuple[Array, Proof]:
         at, component = int(dead[0]), int(owner[dead[0]])
         if isinstance(model, Chain):
             at -= int(model.offset[component])
-        _forest.require_feasible(model, (component, at))
+        require_feasible(model, (component, at))
     weights = np.exp(scores - top[:, None])
     mass = weights.sum(axis=1)
     base = np.bincount(owner, weights=top + np.log(mass), minlength=count)
-    tables = model.transition if isinstance(model, Chain) else model.pairwise
-    low, high = (float(f(tables)) if tables.size else 0.0 for f in (np.min, np.max))
+    low, high = _forest.limits_of(model)
     with np.errstate(invalid="ignore", over="ignore"):
         node, edge = _certified.largest_scores(model)
         rounding = 16 * (k + 800 + node + edge) * _certified.U32

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from valuesparse.learning._state import (
     vector,
 )
 
-__all__ = ["LINE_SEARCHES", "Iteration", "Lbfgs"]
+__all__ = ["LINE_SEARCHES", "Bounded", "Iteration", "Lbfgs"]
 
 Array = npt.NDArray[np.float64]
 
@@ -38,6 +38,25 @@ Array = npt.NDArray[np.float64]
 LINE_SEARCHES = ("MoreThuente", "Backtracking", "StrongBacktracking")
 
 _TINY = math.ulp(0.0)
+
+
+class Bounded(Protocol):
+    """What is known of the error of a function that is not exact, until it is refined.
+
+    Attributes
+    ----------
+    exact : bool
+        Whether it has been.
+    loss_error, gradient_error : float
+        What the last value, and the last gradient in length, may be off by.
+    """
+
+    exact: bool
+    loss_error: float
+    gradient_error: float
+
+    def refine(self) -> None:
+        """Be exact from now on."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +123,9 @@ class Lbfgs:
         Guess at the inverse of the Hessian's diagonal, up to a factor.
     threads : int
         Threads for sums over vectors; they never show in the result.
+    bounded : Bounded, optional
+        Of a function that is not exact: where its error could decide a rule for stopping, or a line
+        search fails, it is refined, and the search goes on from where it is.
 
     Attributes
     ----------
@@ -154,6 +176,7 @@ class Lbfgs:
         max_linesearch: int = 20,
         diagonal: Array | None = None,
         threads: int = 1,
+        bounded: Bounded | None = None,
     ) -> None:
         if linesearch not in LINE_SEARCHES:
             raise ValueError(
@@ -167,6 +190,8 @@ class Lbfgs:
         self.period, self.delta, self.max_iterations = period, delta, max_iterations
         self.linesearch, self.max_linesearch = linesearch, max_linesearch
         self.threads = threads
+        self.bounded = bounded
+        self._loss_error = 0.0  # the largest of all losses in _past
         n = len(self.x)
         self.diagonal = None
         if diagonal is not None:
@@ -187,22 +212,28 @@ class Lbfgs:
         """Return what a state of this search consists of."""
         n = len(self.x)
         pairs = range(self.memory + 1)
+        bounded: Fields = {} if self.bounded is None else {
+            "exact": Field("i8", least=0, most=1), "loss_error": number(least=0.0)
+        }  # fmt: skip
         return {
             "x": vector(n), "gradient": vector(n), "s": vector(pairs, n), "y": vector(pairs, n),
             "sy": vector(pairs, least=_TINY, most=LARGEST**2), "pairs": Field("i8", least=0),
             "past": vector(range(1, max(self.period, 1) + 1), least=-LARGEST**2, most=LARGEST**2),
             "iterations": Field("i8", least=0), "loss": number(),
-            "ended": ENDING,
+            "ended": ENDING, **bounded,
         }  # fmt: skip
 
     def state(self) -> dict[str, Any]:
         """Return all that the next iteration depends on: numbers and arrays."""
         kept = min(self._pairs, self.memory)
+        bounded = {} if self.bounded is None else {
+            "exact": int(self.bounded.exact), "loss_error": self._loss_error
+        }  # fmt: skip
         return {
             "x": self.x, "gradient": self._gradient, "s": self._s[:kept], "y": self._y[:kept],
             "sy": self._sy[:kept], "pairs": self._pairs, "past": np.array(self._past),
             "iterations": self.iterations, "loss": self.loss,
-            "ended": ending(self.reason),
+            "ended": ending(self.reason), **bounded,
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -223,6 +254,10 @@ class Lbfgs:
         self.x, self._gradient, self.loss = found["x"], found["gradient"], float(found["loss"])
         self._s[:kept], self._y[:kept], self._sy[:kept] = found["s"], found["y"], found["sy"]
         self._past = found["past"].tolist()
+        if self.bounded is not None:
+            self._loss_error = float(found["loss_error"])
+            if found["exact"]:
+                self.bounded.refine()
         self._started = True
         self.reason = ENDED[int(found["ended"])]
         if self.reason is None and self._small(self._pseudo_gradient()):
@@ -245,9 +280,40 @@ class Lbfgs:
         self.loss = self.function(self.x, self._gradient) + self._l1(self.x)
         if not math.isfinite(self.loss):
             raise ValueError("the function is not finite where the search begins")
+        self._note_error()
+        if self._in_doubt():
+            self._refine()
         self._past = [self.loss]
         if self._small(self._pseudo_gradient()):
             self.reason = "converged"
+
+    def _note_error(self) -> None:
+        """Remember how far the last loss may be off."""
+        if self.bounded is not None:
+            self._loss_error = max(self._loss_error, self.bounded.loss_error)
+
+    def _in_doubt(self) -> bool:
+        """Whether the error of the function could decide a rule for stopping."""
+        bound = self.bounded
+        if bound is None or bound.exact:
+            return False
+        gradient = self._pseudo_gradient()  # which errs by no more than the gradient
+        size = math.sqrt(self._dot(self.x, self.x))
+        error = math.sqrt(self._dot(gradient, gradient))
+        if error - bound.gradient_error <= self.epsilon * max(1.0, size):
+            return True
+        if not 0 < self.period <= len(self._past):
+            return False
+        fallen = self._past[-self.period] - self.loss
+        return fallen < self.delta * self.loss + (2.0 + self.delta) * self._loss_error
+
+    def _refine(self) -> None:
+        """Make the function exact, and evaluate the point again; losses of before are forgotten."""
+        assert self.bounded is not None
+        self.bounded.refine()
+        self.loss = self.function(self.x, self._gradient) + self._l1(self.x)
+        self._loss_error, self._past = 0.0, []
+        self._note_error()
 
     def _step(self) -> Iteration | None:
         """Do one iteration; None when the line search found nothing."""
@@ -264,6 +330,13 @@ class Lbfgs:
             found = self._orthant_search(d, gradient, step, x, after)
         else:
             found = self._search(d, slope, step, x, after)
+        if not found.ok and self.bounded is not None and not self.bounded.exact:
+            self._refine()
+            self._past = [self.loss]
+            if self._small(self._pseudo_gradient()):
+                self.reason = "converged"
+                return None
+            return self._step()
         if not found.ok:
             self.reason = "linesearch"
             return None
@@ -278,6 +351,9 @@ class Lbfgs:
                 self._s[row], self._y[row], self._sy[row] = s, y, sy
                 self._pairs += 1
         self.x, self._gradient, self.loss = x, after, found.value
+        self._note_error()
+        if self._in_doubt():
+            self._refine()
         gradient = self._pseudo_gradient()
         iteration = Iteration(
             number=self.iterations,

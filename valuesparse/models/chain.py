@@ -18,7 +18,13 @@ from valuesparse._validation import (
     as_vector,
     weighed,
 )
-from valuesparse.models.sparse_transition import SparseTransition, densely, native_table
+from valuesparse.models.sparse_transition import (
+    SparseTransition,
+    given_table,
+    native_table,
+    spelled,
+    weighed_list,
+)
 
 __all__ = ["Chain"]
 
@@ -55,7 +61,8 @@ class Chain:
     Attributes
     ----------
     unary, transition, lengths, start, end, allowed : ndarray or None
-        Read-only views of what was given (copies where a conversion was needed).
+        Read-only views of what was given (copies where a conversion was needed); the `transition`
+        of a SparseTransition is made when asked for.
     sparse_transition : SparseTransition or None
         The transition, where it was given so.
     n_positions, n_labels, n_sequences : int
@@ -101,12 +108,11 @@ class Chain:
         "offset",
         "sparse_transition",
         "start",
-        "transition",
+        "table",
         "unary",
     )
 
     unary: Array
-    transition: Array
     sparse_transition: SparseTransition | None
     lengths: npt.NDArray[np.int64]
     start: Array | None
@@ -119,6 +125,8 @@ class Chain:
     # Engines read these: the first position and edge (B + 1,) of each sequence, and all arrays.
     offset: npt.NDArray[np.int64]
     edge: npt.NDArray[np.int64]
+    # The transition; None where the list of its pairs suffices to them.
+    table: Array | None
     # The largest finite magnitudes of a position's scores (a sum's bound) and of a transition.
     largest: tuple[float, float]
     # Kept here, not beside the engines: a look by model takes 0.15 µs, 3 % of a small call.
@@ -135,8 +143,8 @@ class Chain:
         allowed: npt.ArrayLike | None = None,
     ) -> None:
         rows, given, parts = _join(unary, lengths)
-        steps, listed = densely("transition", transition)
-        dtype = np.promote_types(rows.dtype, steps.dtype)
+        steps, listed = given_table("transition", transition)
+        dtype = np.promote_types(rows.dtype, (listed if steps is None else steps).dtype)
         for name, value in (("start", start), ("end", end)):
             if value is not None:
                 dtype = np.promote_types(dtype, as_reals(name, value).dtype)
@@ -158,9 +166,14 @@ class Chain:
             edge = np.zeros_like(offset)
             np.cumsum(size - (size > 0), out=edge[1:])
 
-        t, most_t = weighed("transition", steps, dtype)
-        edges = int(edge[-1])
-        if t.shape not in ((k, k), (edges, k, k)):
+        t, native, edges = None, None, int(edge[-1])
+        if listed is not None:
+            most_t = weighed_list("transition", listed, k, dtype)
+            native = native_table(listed, u)
+            t = spelled(listed, dtype) if native is None else None
+        else:
+            t, most_t = weighed("transition", steps, dtype)
+        if t is not None and t.shape not in ((k, k), (edges, k, k)):
             raise ValueError(
                 f"transition must have shape {(k, k)} (shared) or {(edges, k, k)} (one per edge) "
                 f"for {k} labels and {edges} edges, got {t.shape}"
@@ -168,8 +181,9 @@ class Chain:
         first, most_first = _vector("start", start, k, dtype)
         last, most_last = _vector("end", end, k, dtype)
         self._fill(
+            True if listed is None else native,
             unary=_frozen(u),
-            transition=_frozen(t),
+            table=None if t is None else _frozen(t),
             sparse_transition=listed,
             largest=(most_u + most_first + most_last, most_t),
             lengths=_frozen(size),
@@ -202,7 +216,7 @@ class Chain:
         np.cumsum(lengths - (lengths > 0), out=edge[1:])
         self._fill(
             unary=_frozen(np.ascontiguousarray(unary)),
-            transition=_frozen(np.ascontiguousarray(transition)),
+            table=_frozen(np.ascontiguousarray(transition)),
             sparse_transition=None,
             largest=(np.inf, np.inf),  # not weighed
             lengths=_frozen(lengths),
@@ -223,13 +237,19 @@ class Chain:
         for name, value in fields.items():
             assign(self, name, value)
         mask = None if self.allowed is None else self.allowed.view(np.uint8)
-        if sparse is True:
-            sparse = native_table(self.sparse_transition, self.transition)
         forest = _forest.Forest(
-            self.unary, self.transition, mask, self.start, self.end, self.offset, self.edge,
+            self.unary, self.table, mask, self.start, self.end, self.offset, self.edge,
             sparse=sparse,
         )  # fmt: skip
         object.__setattr__(self, "forest", forest)
+
+    @property
+    def transition(self) -> Array:
+        """Log-potentials of transitions, with an entry for each pair."""
+        if self.table is not None:
+            return self.table
+        assert self.sparse_transition is not None
+        return spelled(self.sparse_transition, self.dtype)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Chain is immutable; build a new one to change {name}")

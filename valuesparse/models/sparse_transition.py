@@ -13,7 +13,7 @@ from valuesparse._validation import as_potentials, as_reals, as_vector
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["SparseTransition", "densely"]
+__all__ = ["SparseTransition", "given_table", "limits", "native_table", "spelled", "weighed_list"]
 
 Array = npt.NDArray[Any]
 
@@ -151,15 +151,7 @@ class SparseTransition:
 
     def todense(self) -> Array:
         """Return the table (K, K) with an entry for each pair."""
-        k = self.n_labels
-        table = np.full((k, k), self.default, dtype=self.dtype)
-        if self.rows is not None:
-            table += self.rows[:, None]
-        if self.columns is not None:
-            table += self.columns[None, :]
-        coo = self.entries.tocoo()
-        table[coo.row, coo.col] = coo.data
-        return table
+        return spelled(self, self.dtype).copy()
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a SparseTransition is immutable; {name} cannot be set")
@@ -212,26 +204,61 @@ def _vector(name: str, value: Any, k: int, dtype: np.dtype[Any]) -> Array | None
     return array
 
 
-def densely(name: str, table: Any) -> tuple[Array, SparseTransition | None]:
-    """Return a table with an entry for each pair, and how it was given where some are listed.
+def given_table(name: str, table: Any) -> tuple[Array | None, SparseTransition | None]:
+    """Return a table as it was given: with an entry for each pair, or with a list of some.
 
     A bare sparse array forbids the pairs that it does not store.
     """
     if type(table).__module__.startswith("scipy.sparse"):
         table = SparseTransition(table, -np.inf)
     if isinstance(table, SparseTransition):
-        return table.todense(), table
+        return None, table
     return as_reals(name, table), None
 
 
-def native_table(table: SparseTransition | None, dense: Array) -> Any:
-    """Return what engines read; True: they may look for a default."""
-    if table is None:
-        return True
+def spelled(table: SparseTransition, dtype: np.dtype[Any]) -> Array:
+    """Return the table (K, K) of a type with an entry for each pair; read-only."""
+    k = table.n_labels
+    array = np.full((k, k), table.default, dtype=dtype)
+    if table.rows is not None:
+        array += table.rows[:, None].astype(dtype)
+    if table.columns is not None:
+        array += table.columns[None, :].astype(dtype)
+    coo = table.entries.tocoo()
+    array[coo.row, coo.col] = coo.data
+    array.flags.writeable = False
+    return array
+
+
+def limits(table: SparseTransition) -> tuple[float, float]:
+    """Return what no entry is below, and what none is above."""
+    low = high = table.default
+    for x in (table.rows, table.columns):
+        low += 0.0 if x is None else float(x.min())
+        high += 0.0 if x is None else float(x.max())
+    scores = table.entries.data
+    return min(low, float(scores.min(initial=np.inf))), max(high, float(scores.max(initial=-np.inf)))
+
+
+def weighed_list(name: str, table: SparseTransition, k: int, dtype: np.dtype[Any]) -> float:
+    """Return the largest finite magnitude of a table of k labels, which is checked."""
+    if table.n_labels != k:
+        raise ValueError(
+            f"{name} must have shape {(k, k)} for {k} labels, got a SparseTransition of "
+            f"{table.n_labels}"
+        )
+    ends = np.array(limits(table))
+    scores = np.append(table.entries.data, ends).astype(dtype)
+    as_potentials(name, scores, dtype)
+    return float(np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
+
+
+def native_table(table: SparseTransition, like: Array) -> _forest.Table | None:
+    """Return what engines read for the type of `like`; None where a list does not pay."""
     rows, columns = (
         None if x is None else x.astype(np.float64) for x in (table.rows, table.columns)
     )
-    top = float(dense.max())
+    top = limits(table)[1]
     return _forest.Table.of(
         table.entries.indptr.astype(np.int64),
         table.entries.indices.astype(np.int32),
@@ -239,15 +266,6 @@ def native_table(table: SparseTransition | None, dense: Array) -> Any:
         table.default,
         rows,
         columns,
-        _largest(table, top),
-        dense,
+        top if top > -np.inf else 0.0,
+        like,
     )
-
-
-def _largest(table: SparseTransition, top: float) -> float:
-    """Return what no entry exceeds, nor a default whose pair is listed; 0 where all are −inf."""
-    rest = table.default
-    for x in (table.rows, table.columns):
-        rest += 0.0 if x is None else float(x.max())
-    largest = max(top, rest)
-    return largest if largest > -np.inf else 0.0

@@ -9,7 +9,13 @@ import numpy.typing as npt
 
 from valuesparse import _forest
 from valuesparse._validation import as_array, as_reals, as_states, excessive, largest_entry, weighed
-from valuesparse.models.sparse_transition import SparseTransition, densely, native_table
+from valuesparse.models.sparse_transition import (
+    SparseTransition,
+    given_table,
+    native_table,
+    spelled,
+    weighed_list,
+)
 
 __all__ = ["Tree"]
 
@@ -95,17 +101,16 @@ class Tree:
         "n_labels",
         "n_nodes",
         "n_trees",
-        "pairwise",
         "parent",
         "roots",
         "sparse_pairwise",
         "structure",
+        "table",
         "unary",
     )
 
     parent: npt.NDArray[np.int64]
     unary: Array
-    pairwise: Array
     sparse_pairwise: SparseTransition | None
     edge_type: npt.NDArray[np.int64] | None
     allowed: npt.NDArray[np.bool_] | None
@@ -118,6 +123,7 @@ class Tree:
     largest: tuple[float, float]
     # Engines read these; why they are kept here stands in chain.py.
     structure: _forest.Structure
+    table: Array | None  # the pairwise tables; None where the list of pairs suffices
     forest: _forest.Forest
 
     def __init__(
@@ -129,8 +135,8 @@ class Tree:
         edge_type: npt.ArrayLike | None = None,
         allowed: npt.ArrayLike | None = None,
     ) -> None:
-        rows, (tables, listed) = as_reals("unary", unary), densely("pairwise", pairwise)
-        dtype = np.promote_types(rows.dtype, tables.dtype)
+        rows, (tables, listed) = as_reals("unary", unary), given_table("pairwise", pairwise)
+        dtype = np.promote_types(rows.dtype, (listed if tables is None else tables).dtype)
         if rows.ndim != 2:
             raise ValueError(f"unary must have shape (n, K), got {rows.shape}")
         if rows.shape[1] == 0:
@@ -140,13 +146,23 @@ class Tree:
         up = _parents(parent, n)
         structure = structure_of(up, k)
         _require_forest(structure, up)
-        tables = _tables(tables, n, k, edge_type is not None)
-        if tables.ndim == 3 and edge_type is None:
-            tables = _without_roots(tables, up)
-        t, most_t = weighed("pairwise", tables, dtype, _forest.LARGEST_SUM)
+        native = None
+        if listed is not None and edge_type is None:
+            most_t = weighed_list("pairwise", listed, k, dtype)
+            native = native_table(listed, u)
+            if native is None or n * (most_u + most_t) > _forest.LARGEST_SUM:
+                native, tables = None, spelled(listed, dtype)
+        elif listed is not None:
+            tables = spelled(listed, dtype)  # refused for its shape
+        t = None
+        if native is None:
+            tables = _tables(tables, n, k, edge_type is not None)
+            if tables.ndim == 3 and edge_type is None:
+                tables = _without_roots(tables, up)
+            t, most_t = weighed("pairwise", tables, dtype, _forest.LARGEST_SUM)
         types = None if edge_type is None else _types(edge_type, up, t.shape[0])
-        if n * (most_u + most_t) > _forest.LARGEST_SUM:  # the sum is no more than that
-            _require_sum(u, t, up, types)
+        if t is not None and n * (most_u + most_t) > _forest.LARGEST_SUM:
+            _require_sum(u, t, up, types)  # which is no more than that
         mask = None
         if allowed is not None:
             mask = as_array("allowed", allowed)
@@ -157,9 +173,10 @@ class Tree:
             mask = _frozen(np.ascontiguousarray(mask))
         roots = structure.roots()
         self._fill(
+            True if listed is None else native,
             parent=_frozen(up),
             unary=_frozen(u),
-            pairwise=_frozen(t),
+            table=None if t is None else _frozen(t),
             largest=(most_u, most_t),
             sparse_pairwise=listed,
             edge_type=None if types is None else _frozen(types),
@@ -177,13 +194,19 @@ class Tree:
         for name, value in fields.items():
             assign(self, name, value)
         mask = None if self.allowed is None else self.allowed.view(np.uint8)
-        if sparse is True:
-            sparse = native_table(self.sparse_pairwise, self.pairwise)
         forest = _forest.Forest(
-            self.unary, self.pairwise, mask, structure=self.structure, edge_type=self.edge_type,
+            self.unary, self.table, mask, structure=self.structure, edge_type=self.edge_type,
             sparse=sparse,
         )  # fmt: skip
         assign(self, "forest", forest)
+
+    @property
+    def pairwise(self) -> Array:
+        """Log-potentials of edges, with an entry for each pair."""
+        if self.table is not None:
+            return self.table
+        assert self.sparse_pairwise is not None
+        return spelled(self.sparse_pairwise, self.dtype)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Tree is immutable; build a new one to change {name}")

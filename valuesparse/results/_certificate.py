@@ -141,8 +141,12 @@ class Certificate:
         return f"Certificate(variables={self.error.size}, error={most:.3g})"
 
 
-def interval(m: Array, radius: Floats, slack: Floats) -> tuple[Floats, Floats]:
+def interval(
+    m: Array, radius: Floats, slack: Floats, labels: int | None = None
+) -> tuple[Floats, Floats]:
     """Return bounds (N, K) on the exact marginals, rounded outward.
+
+    With `labels` bounds (N,) on one of so many for each variable, which are shares of their sums.
 
     With G the radius and U the slack (CERTIFICATES, section 1, where the mass U may lie on either
     side of m)::
@@ -150,13 +154,15 @@ def interval(m: Array, radius: Floats, slack: Floats) -> tuple[Floats, Floats]:
         lower = (m - U) e^(-G/2) / ((m - U) e^(-G/2) + (1 - m + U) e^(G/2))
         upper = (m + U) e^(G/2) / ((m + U) e^(G/2) + (1 - m - U) e^(-G/2))
     """
-    k = m.shape[1]
+    k = m.shape[1] if labels is None else labels
     wide = m.astype(np.float64)
-    wide /= np.maximum(wide.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    if labels is None:
+        wide /= np.maximum(wide.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        radius, slack = radius[:, None], slack[:, None]
     lost = (k + 8) * 2.0**-52  # of 1 - m
     known = np.isfinite(radius) & (radius < _LARGEST_RADIUS) & np.isfinite(slack)
-    half = np.exp(np.where(known, radius, 0.0) / 2)[:, None]
-    u = np.where(known, slack, 1.0)[:, None]
+    half = np.exp(np.where(known, radius, 0.0) / 2)
+    u = np.where(known, slack, 1.0)
     above, below = wide + u, np.maximum(wide - u, 0.0)
     rest = 1.0 - wide + lost
     lower = below / half / (below / half + (rest + u) * half)
@@ -164,6 +170,6 @@ def interval(m: Array, radius: Floats, slack: Floats) -> tuple[Floats, Floats]:
     upper = above * half / np.maximum(above * half + rest / half, np.finfo(float).tiny)
     outward = 1.0 + 8 * (k + 8) * 2.0**-53
     lower, upper = lower / outward, np.minimum(upper * outward, 1.0)
-    lower[~known], upper[~known] = 0.0, 1.0
+    lower, upper = np.where(known, lower, 0.0), np.where(known, upper, 1.0)
     lower.flags.writeable = upper.flags.writeable = False
     return lower, upper

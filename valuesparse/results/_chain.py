@@ -115,8 +115,8 @@ def edges_of(model: Chain, low: int, high: int) -> tuple[Chain, int]:
     if first == 0 and last == model.n_sequences:
         return model, 0
     rows = slice(int(model.offset[first]), int(model.offset[last]))
-    t = model.transition
-    if t.ndim == 3:
+    t: Any = model.table if model.sparse_transition is None else model.sparse_transition
+    if isinstance(t, np.ndarray) and t.ndim == 3:
         t = t[int(model.edge[first]) : int(model.edge[last])]
     piece = Chain(
         model.unary[rows],

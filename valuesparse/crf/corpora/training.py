@@ -21,7 +21,7 @@ from valuesparse.crf.corpora._reader import (
     extraction_given,
     kind_of,
 )
-from valuesparse.crf.training.trainer import require_apart
+from valuesparse.crf.training._parameters import require_apart
 from valuesparse.io._files import check_target
 
 __all__ = ["train_corpus"]

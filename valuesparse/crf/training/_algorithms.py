@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse._vectors import dot
+from valuesparse.crf.training._certified import CertifiedObjective
 from valuesparse.crf.training._objective import Objective
 from valuesparse.crf.training._parts import ChainParts
 from valuesparse.crf.training._progress import Progress, line_of
@@ -39,8 +40,10 @@ class Training(Protocol):
         """Return the weights."""
 
 
-def check(algorithm: str, values: dict[str, Any]) -> None:
+def check(algorithm: str, values: dict[str, Any], tol: float | None = None) -> None:
     """Raise ValueError for a parameter out of its range."""
+    if tol is not None and algorithm != "lbfgs":
+        raise ValueError(f"tol is for the algorithm 'lbfgs', not for {algorithm!r}: leave it out")
     for name in ("c1", "c2", "feature.minfreq", "epsilon", "delta", "max_iterations",
                  "num_memories", "period"):  # fmt: skip
         value = values.get(name, 0)
@@ -71,10 +74,11 @@ def start(
     seed: int,
     tell: Tell,
     checkpoint: Checkpoint | None,
+    tol: float | None = None,
 ) -> Training:
     """Begin training, or take it up from a checkpoint."""
     if algorithm == "lbfgs":
-        return _Batch(objective, values, tell, checkpoint)
+        return _Batch(objective, values, tell, checkpoint, tol)
     if algorithm == "l2sgd":
         return Sgd(objective, values, seed, tell, checkpoint)
     return _Passes(algorithm, objective, values, seed, tell, checkpoint)
@@ -115,11 +119,14 @@ class _Batch(_Resumable):
         values: dict[str, Any],
         tell: Tell,
         checkpoint: Checkpoint | None,
+        tol: float | None,
     ) -> None:
         c2, threads = values["c2"], objective.threads
+        self.bounded = None if tol is None else CertifiedObjective(objective, tol)
+        evaluate = self.bounded or objective
 
         def function(w: Weights, gradient: Weights) -> float:
-            loss = objective(w, gradient)
+            loss = evaluate(w, gradient)
             if c2 == 0.0 or not math.isfinite(loss):
                 return loss
             gradient += (2.0 * c2) * w
@@ -137,6 +144,7 @@ class _Batch(_Resumable):
             linesearch=values["linesearch"],
             max_linesearch=values["max_linesearch"],
             threads=threads,
+            bounded=self.bounded,
         )
         names = ("c1", "c2", "num_memories", "max_iterations", "epsilon")
         lines = [line_of(name, values[name]) for name in names]
@@ -146,10 +154,12 @@ class _Batch(_Resumable):
             line_of("linesearch", values["linesearch"]),
             line_of("linesearch.max_iterations", values["max_linesearch"]),
         ]
+        if tol is not None:
+            lines.append(f"tol: {tol:g}\n")
         self._begin(tell, "L-BFGS optimization", lines, checkpoint)
 
     def _progress(self, it: Any) -> Progress:
-        lines = (
+        lines: tuple[str, ...] = (
             f"***** Iteration #{it.number} *****\n",
             f"Loss: {it.loss:f}\n",
             f"Feature norm: {it.norm:f}\n",
@@ -165,6 +175,13 @@ class _Batch(_Resumable):
             "linesearch_trials": float(it.trials),
             "linesearch_step": it.step,
         }
+        if self.bounded is not None:
+            count = self.bounded.objective.corpus.n_sequences
+            lines += (
+                f"Gradient error bound: {self.bounded.gradient_error:.9f}\n",
+                f"Sequences in float32: {self.bounded.narrow} of {count}\n",
+            )
+            info["gradient_error"] = self.bounded.gradient_error
         return Progress(it.number, it.loss, self.learner.x, info, lines)
 
     def ending(self, reason: str | None) -> list[str]:

@@ -20,7 +20,7 @@ class FeatureSet(NamedTuple):
     first: npt.NDArray[np.int64]  # (A + 1,), the first state feature of each attribute
     source: npt.NDArray[np.int64]  # (T,), ascending
     target: npt.NDArray[np.int64]  # (T,), ascending for each source
-    move: npt.NDArray[np.int32]  # (K, K), the weight of each transition, -1 where it has none
+    start: npt.NDArray[np.int64]  # (K + 1,), the first transition of each source
 
     @property
     def n_weights(self) -> int:
@@ -89,15 +89,16 @@ def generate(
             f"{len(state) + len(moves)} features are too many; raise feature.minfreq or do without "
             "feature.possible_states"
         )
-    move = np.full(n_labels * n_labels, -1, np.int32)
-    move[moves] = len(state) + np.arange(len(moves), dtype=np.int32)
+    source = moves // max(n_labels, 1)
+    start = np.zeros(n_labels + 1, np.int64)
+    np.cumsum(np.bincount(source, minlength=n_labels), out=start[1:])
     return FeatureSet(
         attribute=attribute,
         label=(state - attribute * n_labels).astype(np.int32),
         first=first,
-        source=moves // max(n_labels, 1),
+        source=source,
         target=moves % max(n_labels, 1),
-        move=move.reshape(n_labels, n_labels),
+        start=start,
     )
 
 

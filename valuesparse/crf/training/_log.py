@@ -35,6 +35,7 @@ _NUMBERS: tuple[tuple[str, re.Pattern[str], Callable[[str], Any]], ...] = tuple(
         ("loss", "Loss", float),
         ("feature_norm", "Feature norm", float),
         ("error_norm", "Error norm", float),
+        ("gradient_error", "Gradient error bound", float),
         ("active_features", "Active features", int),
         ("linesearch_trials", "Line search trials", int),
         ("linesearch_step", "Line search step", float),

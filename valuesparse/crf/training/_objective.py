@@ -56,7 +56,7 @@ class Objective:
         self.features = features
         self.threads = threads
         self.n_weights = features.n_weights
-        self.n_labels = len(features.move)
+        self.n_labels = len(features.start) - 1
         self._evaluator = Evaluator(
             self.n_labels,
             corpus.item,
@@ -67,7 +67,8 @@ class Objective:
             corpus.gold,
             features.first,
             features.label,
-            features.move,
+            features.start,
+            features.target.astype(np.int32),
             self.n_weights,
         )
 
@@ -91,12 +92,31 @@ class Objective:
         """Return the sequence of an item of the corpus."""
         return int(np.searchsorted(self.corpus.offset, item, side="right")) - 1
 
-    def __call__(self, weights: Weights, gradient: Weights | None = None) -> float:
-        """Return the loss, +inf where scores are too large; fill `gradient` if it is given."""
+    def __call__(
+        self,
+        weights: Weights,
+        gradient: Weights | None = None,
+        *,
+        most: Weights | None = None,
+        scores: Weights | None = None,
+        went: npt.NDArray[np.bool_] | None = None,
+    ) -> float:
+        """Return the loss, +inf where scores are too large; fill `gradient` if it is given.
+
+        Sequences whose scores, of an item and of a transition together, are at most `most` (B,) go
+        in float32. `scores` and `went` (B,) are filled with what they are and where that was so.
+        """
         self._vector("weights", weights)
         if gradient is not None:
             self._vector("gradient", gradient, filled=True)
-        loss, overflow = self._evaluator.evaluate(weights, gradient, self.threads)
+        shape = (self.corpus.n_sequences,)
+        if most is not None:
+            _demand("most", most, shape, np.float64, filled=False)
+            _demand("scores", scores, shape, np.float64, filled=True)
+            _demand("went", went, shape, np.bool_, filled=True)
+        loss, overflow = self._evaluator.evaluate(
+            weights, gradient, self.threads, most, scores, went
+        )
         return np.inf if overflow >= 0 else loss
 
     def decode(self, weights: Weights) -> npt.NDArray[np.int64]:

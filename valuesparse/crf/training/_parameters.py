@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any, NamedTuple
 
-__all__ = ["ALGORITHMS", "ALIASES", "Parameter", "parse"]
+__all__ = ["ALGORITHMS", "ALIASES", "Parameter", "parse", "require_apart", "whole_number"]
 
 
 class Parameter(NamedTuple):
@@ -123,3 +124,21 @@ def parse(name: str, parameter: Parameter, value: Any) -> Any:
     if math.isnan(number) or (parameter.kind is not float and math.isinf(number)):
         raise ValueError(f"{name} must be a number, not {value!r}")
     return parameter.kind(number) if parameter.kind is not bool else bool(int(number))
+
+
+def whole_number(name: str, value: Any) -> int:
+    """Return a number as Cython's C integers take it: floats are cut, texts are refused."""
+    if isinstance(value, (str, bytes, bytearray)) or not hasattr(value, "__int__"):
+        raise TypeError(f"{name} must be an integer, not {type(value).__name__}")
+    return int(value)
+
+
+def require_apart(checkpoint: str | os.PathLike[str] | None, model: str | os.PathLike[str]) -> None:
+    """Raise ValueError where the checkpoint is a file that training writes in the end."""
+    if checkpoint is None:
+        return
+    one, other = (os.path.normcase(os.path.realpath(path)) for path in (checkpoint, model))
+    if one == other:
+        raise ValueError(
+            f"checkpoint: {os.fspath(checkpoint)} is where the model goes; name another file"
+        )

@@ -34,9 +34,9 @@ class ChainParts:
         self.objective = objective
         self.n_weights = objective.n_weights
         self._k = objective.n_labels
-        move = objective.features.move.ravel()
-        self._parts = np.flatnonzero(move >= 0)  # transitions that have a weight
-        self._moves = move[self._parts].astype(np.int64)
+        features = objective.features
+        self._parts = features.source * self._k + features.target  # transitions that have a weight
+        self._moves = len(features.label) + np.arange(len(features.source))
 
     def __len__(self) -> int:
         # Without labels there are no parts, however many empty sequences.

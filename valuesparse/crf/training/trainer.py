@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._validation import as_probability
 from valuesparse.crf.training import _algorithms
 from valuesparse.crf.training._data import Corpus, Dataset
 from valuesparse.crf.training._features import FeatureSet, generate
 from valuesparse.crf.training._log import TrainLogParser, score_lines
 from valuesparse.crf.training._objective import Objective
-from valuesparse.crf.training._parameters import ALGORITHMS, ALIASES, parse
+from valuesparse.crf.training._parameters import (
+    ALGORITHMS,
+    ALIASES,
+    parse,
+    require_apart,
+    whole_number,
+)
 from valuesparse.io._crfsuite_format import MAX_WEIGHT
 from valuesparse.io._crfsuite_writer import format_model
 from valuesparse.io._files import check_target, write_bytes
@@ -29,24 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["BaseTrainer", "Trainer"]
 
 Weights: TypeAlias = npt.NDArray[np.float64]
-
-
-def whole_number(name: str, value: Any) -> int:
-    """Return a number as Cython's C integers take it: floats are cut, texts are refused."""
-    if isinstance(value, (str, bytes, bytearray)) or not hasattr(value, "__int__"):
-        raise TypeError(f"{name} must be an integer, not {type(value).__name__}")
-    return int(value)
-
-
-def require_apart(checkpoint: str | os.PathLike[str] | None, model: str | os.PathLike[str]) -> None:
-    """Raise ValueError where the checkpoint is a file that training writes in the end."""
-    if checkpoint is None:
-        return
-    one, other = (os.path.normcase(os.path.realpath(path)) for path in (checkpoint, model))
-    if one == other:
-        raise ValueError(
-            f"checkpoint: {os.fspath(checkpoint)} is where the model goes; name another file"
-        )
 
 
 class BaseTrainer:
@@ -64,6 +53,7 @@ class BaseTrainer:
     reason: str | None = None
     _threads: int | None = None
     _seed: int = 0
+    _tol: float | None = None
     _cleared: bool = False
     _data: Dataset
 
@@ -82,9 +72,11 @@ class BaseTrainer:
         *,
         threads: int | None = None,
         seed: int = 0,
+        tol: float | None = None,
     ) -> None:
         self.verbose = verbose
         self._threads, self._seed = threads, seed
+        self._tol = None if tol is None else as_probability("tol", tol)
         if algorithm is not None:
             self.select(algorithm)
         if params is not None:
@@ -273,7 +265,7 @@ class BaseTrainer:
             raise ValueError("The data is empty. Call Trainer.append before Trainer.train.")
         holdout = whole_number("holdout", holdout)
         self._before_train()
-        _algorithms.check(self._algorithm, self._values)
+        _algorithms.check(self._algorithm, self._values, self._tol)
         threads = resolve(self._threads)
         corpus, held, features = self._prepare(holdout)
         objective = Objective(corpus, features, threads)
@@ -283,7 +275,7 @@ class BaseTrainer:
             saved = Checkpoint(checkpoint, checkpoint_every, self._fingerprint(corpus))
         started = time.perf_counter()
         run = _algorithms.start(
-            self._algorithm, objective, self._values, self._seed, self.message, saved
+            self._algorithm, objective, self._values, self._seed, self.message, saved, self._tol
         )
         last = time.perf_counter()
         self.reason = None
@@ -361,6 +353,7 @@ class BaseTrainer:
         return (
             self._algorithm, sorted(values.items()), self._seed, corpus,
             self._data.attributes.names(), self._data.labels.names,
+            *(() if self._tol is None else (self._tol,)),
         )  # fmt: skip
 
     def _store(
@@ -416,6 +409,10 @@ class Trainer(BaseTrainer):
         Threads to train on; None means ``vs.get_num_threads()``.
     seed : int
         Seed of the order in which online algorithms take the data.
+    tol : float, optional
+        L-BFGS only: marginals may be off by this much, proved, where that is faster. The log has
+        the bound on the gradient's error that follows; where it could decide when to stop, and
+        where a line search fails, the rest is exact.
 
     Attributes
     ----------

@@ -1,0 +1,138 @@
+// Max-sum messages over a table of which most entries are a default: those of the dense table, bit
+// for bit, from the pairs that are listed (CERTIFICATES sections 5 and 9).
+//
+//   y(k) = max(max over l listed for k of x(l) + t(l, k), max over all others of x(l) + default)
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "rows/rows.h"
+#include "rows/sparse_table.h"
+
+namespace VS_NS {
+
+template <class T>
+class BestListed {
+  public:
+    // `workspace` (K,) and `order` (K,), or null: no memory.
+    BestListed(const vs::ListedScores& table, T* workspace, int32_t* order)
+        : t_(table), key_(workspace), order_(order) {}
+
+    // y (Kp,), -inf beyond K.
+    void send(const T* x, int Kp, T* y) {
+        const int K = t_.n_labels;
+        const T lowest = -static_cast<T>(INFINITY);
+        const T rest = static_cast<T>(t_.rest);
+        if (!(rest > lowest)) {
+            for (int k = 0; k < Kp; ++k) y[k] = lowest;
+        } else {
+            others(x, y);
+            for (int k = K; k < Kp; ++k) y[k] = lowest;
+        }
+        // Rows that cannot change anything are left out: rounding is monotone.
+        const T least = -row_max_of_negated(y, K);
+        const T* tops = static_cast<const T*>(t_.tops);
+        const T* score = static_cast<const T*>(t_.by_row.score);
+        for (int l = 0; l < K; ++l) {
+            if (!(x[l] + tops[l] > least)) continue;
+            for (int64_t e = t_.by_row.start[l]; e < t_.by_row.start[l + 1]; ++e) {
+                T& to = y[t_.by_row.label[e]];
+                const T s = x[l] + score[e];
+                to = s > to ? s : to;
+            }
+        }
+    }
+
+  private:
+    static T row_max_of_negated(const T* y, int K) {
+        T most = -static_cast<T>(INFINITY);
+        for (int k = 0; k < K; ++k) most = -y[k] > most ? -y[k] : most;
+        return most;
+    }
+    bool listed(int l, int k) const {
+        const int32_t* first = t_.by_column.label + t_.by_column.start[k];
+        const int32_t* last = t_.by_column.label + t_.by_column.start[k + 1];
+        return std::binary_search(first, last, static_cast<int32_t>(l));
+    }
+    // The next labels by x plus what their end has, in descending order.
+    void sort(int from, int to) const {
+        const int K = t_.n_labels;
+        const auto before = [&](int32_t a, int32_t b) {
+            return key_[a] > key_[b] || (key_[a] == key_[b] && a < b);
+        };
+        std::partial_sort(order_ + from, order_ + std::min(to, K), order_ + K, before);
+    }
+    // y(k) = max over l that are not listed for k.
+    void others(const T* x, T* y) const {
+        const int K = t_.n_labels;
+        const T lowest = -static_cast<T>(INFINITY), unit = std::numeric_limits<T>::epsilon();
+        const bool plain = t_.rows == nullptr && t_.columns == nullptr;
+        T size = std::fabs(static_cast<T>(t_.rest));
+        for (int l = 0; l < K; ++l) {
+            const T own = static_cast<T>(t_.own(l));
+            key_[l] = x[l] + own;
+            order_[l] = l;
+            if (x[l] > lowest) size = std::max(size, std::fabs(x[l]) + 2 * std::fabs(own));
+        }
+        int sorted = std::min(K, 16);
+        sort(0, sorted);
+        if (plain) {  // most columns do not list the best
+            const int first = order_[0];
+            const T best = x[first] + static_cast<T>(t_.rest);
+            for (int k = 0; k < K; ++k) y[k] = best;
+        }
+        const auto column = [&](int k) {
+            const T other = std::fabs(static_cast<T>(t_.other(k)));
+            const T margin = plain ? T(0) : 16 * unit * (size + std::fabs(static_cast<T>(t_.rest)) + other);
+            T best = lowest;
+            for (int i = 0; i < K; ++i) {
+                if (i == sorted) {
+                    sort(sorted, 4 * sorted);
+                    sorted = std::min(K, 4 * sorted);
+                }
+                const int l = order_[i];
+                if (!(x[l] > lowest)) break;
+                if (best > lowest &&
+                    (plain || key_[l] + static_cast<T>(t_.rest) + static_cast<T>(t_.other(k)) < best - margin)) {
+                    break;
+                }
+                if (listed(l, k)) continue;
+                const T s = x[l] + static_cast<T>(t_.unlisted(l, k));
+                best = s > best ? s : best;
+            }
+            y[k] = best;
+        };
+        if (!plain) {
+            for (int k = 0; k < K; ++k) column(k);
+            return;
+        }
+        const int first = order_[0];
+        for (int64_t e = t_.by_row.start[first]; e < t_.by_row.start[first + 1]; ++e) {
+            column(t_.by_row.label[e]);
+        }
+    }
+
+    const vs::ListedScores& t_;
+    T* key_;
+    int32_t* order_;
+};
+
+// t(., k) of all l (Kp,), -inf beyond.
+template <class T>
+static void listed_column(const vs::ListedScores& t, int k, int Kp, T* out) {
+    const int K = t.n_labels;
+    if (t.rows == nullptr && t.columns == nullptr) {
+        for (int l = 0; l < K; ++l) out[l] = static_cast<T>(t.rest);
+    } else {
+        for (int l = 0; l < K; ++l) out[l] = static_cast<T>(t.unlisted(l, k));
+    }
+    for (int l = K; l < Kp; ++l) out[l] = -static_cast<T>(INFINITY);
+    const T* score = static_cast<const T*>(t.by_column.score);
+    for (int64_t e = t.by_column.start[k]; e < t.by_column.start[k + 1]; ++e) {
+        out[t.by_column.label[e]] = score[e];
+    }
+}
+
+}  // namespace VS_NS

@@ -1,0 +1,214 @@
+"""The theorems behind certificates and sorted scans, by name, on many random cases at a time.
+
+CERTIFICATES is the paper beside DESIGN; docs/certificates.md has what the engine uses of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import valuesparse as vs
+from valuesparse.inference import _asked, _certified
+from valuesparse.results._certificate import interval
+
+Array = np.ndarray[Any, Any]
+
+MANY = [10_000, pytest.param(1_000_000, marks=pytest.mark.slow)]
+BATCH = 2_000
+
+#: How scores are drawn: their scale, the share of -inf, and their type.
+KINDS = {
+    "ordinary": (1.0, 0.0, float),
+    "flat": (0.01, 0.0, float),
+    "peaked": (20.0, 0.0, float),
+    "forbidden": (1.0, 0.25, float),
+    "floors": (250.0, 0.1, float),
+    "large": (10_000.0, 0.05, float),
+    "single": (3.0, 0.1, np.float32),
+}
+
+
+def batches(cases: int, seed: int) -> Iterator[tuple[np.random.Generator, int]]:
+    """Yield generators and sizes of batches, so many cases together."""
+    for number in range(-(-cases // BATCH)):
+        yield np.random.default_rng([seed, number]), min(BATCH, cases - number * BATCH)
+
+
+def scores(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> Array:
+    scale, forbidden, dtype = KINDS[kind]
+    drawn = scale * rng.normal(size=shape)
+    drawn[rng.random(shape) < forbidden] = -np.inf
+    return drawn.astype(dtype)
+
+
+def enumerated(unary: Array, t: Array) -> tuple[Array, Array]:
+    """Return marginals (B, n, K) and log Z (B,) of chains of one length, in long double."""
+    b, n, k = unary.shape
+    wide, table = unary.astype(np.longdouble), t.astype(np.longdouble)
+    paths = np.array(list(itertools.product(range(k), repeat=n)))  # (k ** n, n)
+    total = np.zeros((b, len(paths)), np.longdouble)
+    for i in range(n):
+        total += wide[:, i, paths[:, i]]
+        if i:
+            total += table[paths[:, i - 1], paths[:, i]]
+    top = total.max(axis=1, keepdims=True)
+    weights = np.exp(total - np.where(np.isfinite(top), top, 0))
+    z = weights.sum(axis=1)
+    p = np.zeros((b, n, k), np.longdouble)
+    for i in range(n):
+        for v in range(k):
+            p[:, i, v] = weights[:, paths[:, i] == v].sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return p / z[:, None, None], np.log(z) + top[:, 0]
+
+
+def enclosed(rng: np.random.Generator, size: int, k: int) -> tuple[Array, Array, Array, Array]:
+    """Return shares m, radii, slacks and a truth that they enclose, (size, K) and (size,)."""
+    sharp = rng.choice([0.2, 1.0, 30.0], size=(size, 1))
+    m = np.exp(sharp * rng.normal(size=(size, k)))
+    m /= m.sum(axis=1, keepdims=True)
+    radius = rng.choice([0.0, 1e-9, 1e-3, 0.5, 8.0, 60.0], size=size)
+    slack = rng.choice([0.0, 1e-12, 1e-4, 0.3], size=size)
+    # Each end of a factor with the other ones is where bounds are met.
+    factor = radius[:, None] / 2 * rng.choice([-1.0, 0.0, 1.0], size=(size, k))
+    lost = rng.choice([-1.0, 1.0], size=size) * slack
+    weight = m.copy()
+    at = rng.integers(k, size=size)
+    weight[np.arange(size), at] += lost
+    weight = np.maximum(weight, 0.0) * np.exp(factor)
+    total = weight.sum(axis=1, keepdims=True)
+    fine = total[:, 0] > 0
+    return m[fine], radius[fine], slack[fine], (weight / np.where(total > 0, total, 1))[fine]
+
+
+@pytest.mark.parametrize("cases", MANY)
+def test_section_1_two_numbers_enclose_a_position(cases: int) -> None:
+    """Log-odds known to G up to a mass U: lower <= p <= upper, and |p - m| <= error."""
+    violations = 0
+    for rng, size in batches(cases, 1):
+        m, radius, slack, truth = enclosed(rng, size, int(rng.integers(2, 9)))
+        lower, upper = interval(m, radius, slack)
+        assert (lower <= truth + 1e-15).all()
+        assert (truth <= upper + 1e-15).all()
+        error = m * (1 - m) * np.expm1(radius)[:, None] + 2 * slack[:, None] * np.exp(radius)[:, None]
+        assert (np.abs(truth - m) <= error * (1 + 1e-12) + 1e-15).all()
+        # A thousandth less of the radius is seen.
+        low, high = interval(m, radius * (1 - 1e-3), slack)
+        violations += int(((truth < low - 1e-15) | (truth > high + 1e-15)).sum())
+    assert violations > 0
+
+
+@pytest.mark.parametrize("cases", MANY)
+def test_section_1_no_event_is_off_by_more(cases: int) -> None:
+    """The error bounds the probability of each set of values, so that they differ by 2 e in all."""
+    for rng, size in batches(cases, 2):
+        m, radius, slack, truth = enclosed(rng, size, 6)
+        radius, keep = np.minimum(radius, 0.5), radius <= 0.5
+        event = rng.random(m.shape) < 0.5
+        error = np.expm1(radius) / 4 + 2 * slack * np.exp(radius)
+        off = np.abs(np.where(event, truth - m, 0.0).sum(axis=1))
+        assert (off[keep] <= error[keep] + 1e-14).all()
+        assert (np.abs(truth - m).sum(axis=1)[keep] <= 2 * error[keep] + 1e-13).all()
+
+
+@pytest.mark.parametrize("cases", MANY)
+def test_section_2_no_message_enlarges_a_radius(cases: int) -> None:
+    """Factors within h on one variable's weights move the log-odds of no other by more than h."""
+    k, n = 4, 5
+    for rng, size in batches(cases, 3):
+        t = scores(rng, (k, k), "ordinary")
+        unary = rng.choice([0.1, 1.0, 6.0], size=(size, 1, 1)) * rng.normal(size=(size, n, k))
+        h = rng.choice([1e-6, 0.1, 3.0], size=size)
+        moved = unary.copy()
+        at = rng.integers(n, size=size)
+        moved[np.arange(size), at] += h[:, None] / 2 * rng.choice([-1.0, 1.0], size=(size, k))
+        lengths = np.full(size, n)
+        a, b = (
+            np.log(vs.infer(vs.Chain(u.reshape(-1, k), t, lengths)).marginals).reshape(size, n, k)
+            for u in (unary, moved)
+        )
+        ratio = a - b
+        spread = ratio.max(axis=2) - ratio.min(axis=2)
+        assert (spread <= h[:, None] + 1e-9).all()
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take float32 however little it gains."""
+    monkeypatch.setattr(_asked, "LEAST_LABELS", 1)
+    monkeypatch.setattr(_asked, "_LEAST_WORK", 0)
+
+
+@pytest.mark.parametrize("cases", MANY)
+def test_sections_6_and_7_certificates_hold(eager: None, cases: int) -> None:
+    """Rounding is a radius: bounds contain what enumeration finds, with float32 and without."""
+    kinds, single = itertools.cycle(KINDS), 0
+    for rng, size in batches(cases, 4):
+        kind, k, n = next(kinds), int(rng.integers(1, 4)), int(rng.integers(1, 5))
+        unary, t = scores(rng, (size, n, k), kind), scores(rng, (k, k), kind)
+        p, log_z = enumerated(unary, t)
+        alive = np.isfinite(log_z)
+        p, log_z, count = p[alive], log_z[alive], int(alive.sum())
+        chain = vs.Chain(unary[alive].reshape(-1, k), t, np.full(count, n))
+        tol = max(1e-2, 2 * _certified.floor_of(chain))
+        results = [vs.infer(chain, tol=tol), vs.infer(chain, zeta=0.8).certify()]
+        for r in results:
+            lower, upper = (x.reshape(count, n, k) for x in (r.lower, r.upper))
+            assert (lower <= p + 1e-14).all()
+            assert (p <= upper + 1e-14).all()
+            assert (r.log_z_lower <= log_z + 1e-15 * np.abs(log_z)).all()
+            assert (log_z <= r.log_z_upper + 1e-15 * np.abs(log_z)).all()
+        r = results[0]
+        assert (r.error <= tol).all()
+        off = np.abs(r.marginals.reshape(count, n, k) - p).max(axis=2)
+        assert (off <= r.error.reshape(count, n) + 1e-14).all()
+        single += r.stats["sequences_float32"]
+    assert single > 0
+
+
+def best_paths(unary: Array, t: Array) -> Array:
+    """Return the best path of each of chains of one length, ties to the lowest label."""
+    b, n, k = unary.shape
+    v = np.empty_like(unary)
+    v[:, 0] = unary[:, 0]
+    for i in range(1, n):
+        v[:, i] = (v[:, i - 1, :, None] + t).max(axis=1) + unary[:, i]
+    states = np.empty((b, n), int)
+    states[:, -1] = v[:, -1].argmax(axis=1)
+    for i in range(n - 1, 0, -1):
+        states[:, i - 1] = (v[:, i - 1] + t[:, states[:, i]].T).argmax(axis=1)
+    return states
+
+
+@pytest.mark.parametrize("cases", MANY)
+@pytest.mark.parametrize("listed", [False, True])
+def test_section_9_a_sorted_scan_finds_the_best(listed: bool, cases: int) -> None:
+    """Rows in descending order until none can matter: the states of the plain scan, ties included.
+
+    Scores are halves, so that all sums are exact and ties are many. A case is a message.
+    """
+    n = 11
+    for number, (rng, _) in enumerate(batches(cases, 5)):
+        k, count = (100, BATCH // (n - 1)) if listed else (130, BATCH // (n - 1))
+        unary = rng.integers(-6, 7, (count, n, k)) / 2.0
+        unary[rng.random(unary.shape) < 0.1] = -np.inf
+        if number % 2:  # peaked: a few rows matter
+            unary[rng.random(unary.shape) < 0.02] += 30.0
+        if listed:
+            at = rng.choice(k * k, size=400, replace=False)
+            entries = rng.integers(-4, 5, 400) / 2.0
+            given: Any = vs.SparseTransition(
+                sp.csr_array((entries, (at // k, at % k)), shape=(k, k)), -1.0
+            )
+            t = given.todense()
+        else:
+            given = t = rng.integers(-4, 5, (k, k)) / 2.0
+        found = vs.decode(vs.Chain(unary.reshape(-1, k), given, np.full(count, n)))
+        want = best_paths(unary, t)
+        assert np.array_equal(found.states.reshape(count, n), want)

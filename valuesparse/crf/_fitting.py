@@ -1,0 +1,46 @@
+"""Sequences and models between the estimator and whatever trainer it has."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sized
+from pathlib import Path
+from typing import Any
+
+from valuesparse.crf.training.trainer import Trainer
+
+__all__ = ["append", "train"]
+
+
+def append(
+    trainer: Any, x_name: str, X: Iterable[Any], y_name: str, y: Iterable[Any], group: int = 0
+) -> int:
+    """Give sequences to a trainer; return how many hold items. `X` and `y` must be equally long."""
+    end = object()
+    ys = iter(y)
+    count = items = 0
+    for xseq in X:
+        yseq = next(ys, end)
+        if yseq is end:
+            raise ValueError(f"{y_name} has {count} sequences, {x_name} has more")
+        try:
+            trainer.append(xseq, yseq, group)
+        except (TypeError, ValueError) as error:
+            if type(error) not in (TypeError, ValueError):  # such as UnicodeEncodeError
+                raise
+            raise type(error)(f"{x_name}[{count}], {y_name}[{count}]: {error}") from error
+        count += 1
+        items += bool(len(yseq)) if isinstance(yseq, Sized) else True
+    if next(ys, end) is not end:
+        raise ValueError(f"{x_name} has {count} sequences, {y_name} has more")
+    return items
+
+
+def train(trainer: Any, holdout: int, more: dict[str, Any]) -> bytes:
+    """Train, and return the model's file."""
+    if isinstance(trainer, Trainer) and type(trainer).train is Trainer.train:
+        return trainer.train_inmemory(holdout, **more)
+    with tempfile.TemporaryDirectory() as folder:  # other trainers write files only
+        path = Path(folder, "model.crfsuite")
+        trainer.train(str(path), holdout=holdout, **more)
+        return path.read_bytes()
