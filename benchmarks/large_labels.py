@@ -168,9 +168,7 @@ def train_and_test(name: str, tokens: int) -> tuple[Sentences, Sentences]:
     return [one for part in train for one in sentences(part, column)], chosen
 
 
-def report_trained(
-    name: str, tokens: int, rounds: int, iterations: int, tol: float | None
-) -> None:
+def report_trained(name: str, tokens: int, rounds: int, iterations: int, tol: float | None) -> None:
     """Print what training takes, how good it is, and what each route takes."""
     train, test = train_and_test(name, tokens)
     params = {"max_iterations": iterations, "c2": 0.1}
@@ -199,8 +197,8 @@ def report_trained(
         f"loss {log[-1]['loss']:.6g}; {right:.2%} of {n:,} tokens right"
     )
     for label, ask in {
-        "exact": {}, "tol=1e-2": {"tol": 1e-2}, "tol=1e-3": {"tol": 1e-3}, "zeta=0.9": {"zeta": 0.9},
-        "keep=1e-4": {"keep": 1e-4},
+        "exact": {}, "tol=1e-2": {"tol": 1e-2}, "tol=1e-3": {"tol": 1e-3},
+        "zeta=0.9": {"zeta": 0.9}, "keep=1e-4": {"keep": 1e-4},
     }.items():  # fmt: skip
         seconds = fastest(lambda ask=ask: vs.infer(chain, threads=1, **ask), rounds)
         r = vs.infer(chain, threads=1, **ask)

@@ -29,8 +29,8 @@ struct Corpus {
     const int32_t* gold = nullptr;    // (n_items,) labels
     const int64_t* first = nullptr;   // (n_attributes + 1,) first state feature of each attribute
     const int32_t* label = nullptr;   // (n_states,) its label, ascending in an attribute
-    // Transitions that have a weight, by the label before and the one after: the weight of pair e is
-    // n_states + e.
+    // Transitions that have a weight, by the label before and the one after: the weight of pair e
+    // is n_states + e.
     const int64_t* source = nullptr;  // (K + 1,) first pair of each label before
     const int32_t* target = nullptr;  // (source[K],) the label after
 

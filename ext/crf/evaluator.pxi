@@ -117,8 +117,8 @@ cdef class Evaluator:
         cdef double* g = <double*>data(gradient)
         with self.lock:
             with nogil:
-                e = self.evaluator.get().evaluate(w, self.n_weights, g, threads, some,
-                                                 call.control)
+                e = self.evaluator.get().evaluate(
+                    w, self.n_weights, g, threads, some, call.control)
         call.end(e.status)
         return e.loss, e.overflow
 

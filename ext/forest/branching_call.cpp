@@ -86,7 +86,7 @@ void BranchingCall::join_tables() {
     double range = 0.0;
     for (size_t i = 0; i < packing_.size(); ++i) {
         const void* table = tables_[i].transition;
-        const double lowest = !table                   ? c_.sparse->least()
+        const double lowest = !table                 ? c_.sparse->least()
                               : c_.dtype == kFloat32 ? lowest_of<float>(table, kk)
                                                      : lowest_of<double>(table, kk);
         range = std::max(range, packing_[i].shift - lowest);

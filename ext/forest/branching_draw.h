@@ -169,8 +169,8 @@ void tree_decode_down(vs::BranchingPass* pass, int64_t b, int worker) {
             listed_column(*scores[table].listed, static_cast<int>(from), Kp, column);
         }
         auto step = [&](int k) {
-            return p < 0    ? In(0)
-                   : listed ? column[k]
+            return p < 0          ? In(0)
+                   : listed       ? column[k]
                    : t.flipped[s] ? e[k * K + from]
                                   : e[from * K + k];
         };

@@ -201,7 +201,8 @@ class Lists {
     double step(int64_t i, int64_t l, int64_t y) const {
         if (!c_.transition) return c_.sparse->at_pair(c_.dtype, l, y);
         const int64_t table = c_.per_edge ? edge_ + i - 1 : 0;
-        return static_cast<double>(static_cast<const In*>(c_.transition)[(table * K_ + l) * K_ + y]);
+        return static_cast<double>(
+            static_cast<const In*>(c_.transition)[(table * K_ + l) * K_ + y]);
     }
     double local(int64_t i, int64_t y) const {
         const In *start = static_cast<const In*>(c_.start), *end = static_cast<const In*>(c_.end);

@@ -390,6 +390,7 @@ void sample_task(vs::PathPass* pass, vs::Item item, int worker) {
     const Input<typename D::In> in(c);
     const Packed<T> packed = packed_view<T>(*pass->packing);
     D d(in, packed, tmp);
+    if (!d.open(scratch)) return end_all(vs::kNoMemory);
     Ticker ticker(pass->control, worker == 0, c.n_labels, D::kSlower);
     Exact<D> engine(d, ticker);
     if (!sampled_messages(pass, engine, d, lanes, m, item.first, scratch)) {

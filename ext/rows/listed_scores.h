@@ -85,7 +85,8 @@ class BestListed {
         }
         const auto column = [&](int k) {
             const T other = std::fabs(static_cast<T>(t_.other(k)));
-            const T margin = plain ? T(0) : 16 * unit * (size + std::fabs(static_cast<T>(t_.rest)) + other);
+            const T margin =
+                plain ? T(0) : 16 * unit * (size + std::fabs(static_cast<T>(t_.rest)) + other);
             T best = lowest;
             for (int i = 0; i < K; ++i) {
                 if (i == sorted) {
@@ -95,7 +96,8 @@ class BestListed {
                 const int l = order_[i];
                 if (!(x[l] > lowest)) break;
                 if (best > lowest &&
-                    (plain || key_[l] + static_cast<T>(t_.rest) + static_cast<T>(t_.other(k)) < best - margin)) {
+                    (plain || key_[l] + static_cast<T>(t_.rest) + static_cast<T>(t_.other(k)) <
+                                  best - margin)) {
                     break;
                 }
                 if (listed(l, k)) continue;

@@ -158,7 +158,8 @@ template <class T>
 void spelled(const SparseTable& t, T* table) {
     const int64_t K = t.n_labels;
     for (int64_t l = 0; l < K; ++l, table += K) {
-        const T row = static_cast<T>(t.rest) + (t.rows.empty() ? T(0) : static_cast<T>(t.rows[at(l)]));
+        const T row =
+            static_cast<T>(t.rest) + (t.rows.empty() ? T(0) : static_cast<T>(t.rows[at(l)]));
         for (int64_t k = 0; k < K; ++k) {
             table[k] = row + (t.columns.empty() ? T(0) : static_cast<T>(t.columns[at(k)]));
         }

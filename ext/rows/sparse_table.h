@@ -47,9 +47,9 @@ struct SparseSide {
     const void *left = nullptr, *right = nullptr;  // (K,)
 };
 
-// The log-potentials themselves, of one compute type: pairs by their row and by their column, in one
-// direction. t(l, k) of a pair that is not listed is the default with what both ends have, rounded
-// as in the table's own type.
+// The log-potentials themselves, of one compute type: pairs by their row and by their column, in
+// one direction. t(l, k) of a pair that is not listed is the default with what both ends have,
+// rounded as in the table's own type.
 struct ListedScores {
     struct Side {
         const int64_t* start = nullptr;  // (K + 1,)

@@ -101,7 +101,7 @@ def test_training_ends_where_exact_training_does(tol: float, rng: np.random.Gene
     seqs = sentences(rng, 80)
     exact, _ = trained(seqs)
     certified, model = trained(seqs, tol=tol)
-    again, other = trained(seqs, tol=tol, threads=3)
+    _, other = trained(seqs, tol=tol, threads=3)
     assert model == other
     assert exact.reason in ("converged", "delta")
     assert certified.reason in ("converged", "delta")
@@ -154,7 +154,7 @@ def test_what_cannot_be_asked() -> None:
         trainer.train_inmemory()
     trainer = Trainer(verbose=False, tol=0.0)
     trainer.append([["a"], ["b"]], ["X", "Y"])
-    with pytest.raises(ValueError, match="tol=0 is below .* what rounding leaves to prove"):
+    with pytest.raises(ValueError, match=r"tol=0 is below .* what rounding leaves to prove"):
         trainer.train_inmemory()
 
 

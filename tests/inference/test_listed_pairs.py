@@ -109,7 +109,7 @@ def test_samples_and_pairs(ends: bool, tree: bool, rng: np.random.Generator) -> 
         other: Any = vs.Tree(parent, unary, t.todense())
     else:
         one, other = (vs.Chain(unary, x, LENGTHS) for x in (t, t.todense()))
-    drawn = [vs.sample(m, 200, seed=5).reshape(200, n) for m in (one, other)]
+    drawn = [vs.sample(m, 200, np.random.default_rng(5)).reshape(200, n) for m in (one, other)]
     # Sums are rounded otherwise: a draw in a million may fall on the other side.
     assert (drawn[0] != drawn[1]).mean() < 1e-3
     r, s = vs.infer(one), vs.infer(other)
@@ -132,7 +132,9 @@ def test_scores_beyond_the_linear_range(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(
         vs.infer(one).marginals, vs.infer(other).marginals, rtol=1e-9, atol=1e-12
     )
-    assert np.array_equal(vs.sample(one, 20, seed=1), vs.sample(other, 20, seed=1))
+    assert np.array_equal(
+        vs.sample(one, 20, np.random.default_rng(1)), vs.sample(other, 20, np.random.default_rng(1))
+    )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux tells of memory")
@@ -155,7 +157,8 @@ tree = vs.Tree([-1, *range(n - 1)], unary, vs.SparseTransition(e, -1.0, rows=una
 for m in (chain, tree):
     r = vs.infer(m, threads=1)
     vs.infer(m, keep=1e-3, threads=1), vs.infer(m, tol=1e-3, threads=1)
-    vs.decode(m, threads=1), vs.sample(m, 3, seed=0, threads=1), r.expectations(sparse=True)
+    vs.decode(m, threads=1), r.expectations(sparse=True)
+    vs.sample(m, 3, np.random.default_rng(0), threads=1)
 vs.decode(chain, n_best=3, threads=1)
 print(held() - before)
 """

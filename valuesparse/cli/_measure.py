@@ -241,7 +241,7 @@ class Ladder:
             tols = _provable(chain, TOLS)
         self.zetas = [None, *(float(zeta) for zeta in zetas), *[None] * len(tols)]
         self.tols = [None, *[None] * len(zetas), *(float(tol) for tol in tols)]
-        self.functions: dict[str, Callable[[], vs.Result]] = {
+        self.functions: dict[str, Callable[[], Any]] = {
             "exact": partial(vs.infer, chain, threads=threads)
         }
         for zeta in zetas:
@@ -288,7 +288,7 @@ def measure(
     on_round: Callable[[], object] | None = None,
     tols: Sequence[float] | None = None,
 ) -> Measurements:
-    """Run exact inference, every ζ and tol and python-crfsuite on the same sentences, and time them.
+    """Run exact inference, every ζ and tol and python-crfsuite on the same sentences; time them.
 
     Parameters
     ----------

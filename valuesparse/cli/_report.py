@@ -103,7 +103,7 @@ def results_table(measurements: Measurements) -> Table:
         "gold\n%",
         "mean\nerror",
         "max\nerror",
-        "proved\nerror",
+        "prov-\ned",
         "isl-\nands",
         "full\nmsgs",
     ):
@@ -126,12 +126,17 @@ def results_table(measurements: Measurements) -> Table:
             _percent(row.accuracy, 2),
             _error(row.mean_error),
             _error(row.max_error),
-            _error(row.proved),
+            proved(row),
             _percent(row.islands, 1),
             _percent(row.full, 1),
             style="bold green" if i == best and row.zeta is not None else None,
         )
     return table
+
+
+def proved(row: Row) -> str:
+    """Return the largest error that is proved, in few characters."""
+    return f"{row.proved:.3f}" if row.proved >= 0.01 else f"{row.proved:.0e}"
 
 
 def notes(measurements: Measurements, threads: int | None, scoring: float) -> Text:
@@ -156,8 +161,9 @@ def notes(measurements: Measurements, threads: int | None, scoring: float) -> Te
         f"python-crfsuite, {rival.sentences} sentences; its C core: the forward-backward inside. "
         f"Its marginals and our exact ones differ by at most {rival.difference:.0e}.\n"
         "agree: same best tag as exact. gold: same tag as the corpus. error: a token's largest "
-        "marginal error over its labels, mean and maximum over tokens, and what is proved. islands: % of tokens held "
-        "deterministic. full msgs: % of messages that cost K² instead of K. "
+        "marginal error over its labels, mean and maximum over tokens, and what is proved. "
+        "islands: % of tokens held deterministic. full msgs: % of messages that cost K² instead "
+        "of K. "
         f"◀: the smallest ζ that agrees on {ENOUGH:.1%} of the tokens, if there is one.",
         style="dim",
     )

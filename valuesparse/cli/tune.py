@@ -228,11 +228,13 @@ def _table(rows: Sequence[Row], budget: Budget, chosen: int | None) -> Table:
     from rich import box
     from rich.table import Table
 
+    from valuesparse.cli._report import proved
+
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 0, 0, 1), show_edge=False, header_style="bold")
     table.add_column("setting", no_wrap=True, min_width=12)
     with_gold = not math.isnan(rows[0].accuracy)
     headings = ["µs per\ntoken", "speed-\nup", "agree\n%", "gold\n%", "mean\nerror", "max\nerror"]
-    headings += ["proved\nerror", "isl-\nands", "full\nmsgs"]
+    headings += ["prov-\ned", "isl-\nands", "full\nmsgs"]
     for heading in headings:
         if with_gold or heading != "gold\n%":
             table.add_column(heading, justify="right", no_wrap=True)
@@ -242,7 +244,7 @@ def _table(rows: Sequence[Row], budget: Budget, chosen: int | None) -> Table:
         cells.append(f"{100 * row.agreement:.2f}")
         if with_gold:
             cells.append(f"{100 * row.accuracy:.2f}")
-        cells += [_number(row.mean_error), _number(row.max_error), _number(row.proved)]
+        cells += [_number(row.mean_error), _number(row.max_error), proved(row)]
         cells += [f"{100 * row.islands:.1f}", f"{100 * row.full:.1f}"]
         style = "bold green" if i == chosen else None if front[i] else "dim"
         table.add_row(row.name + (" ◀" if i == chosen else ""), *cells, style=style)

@@ -116,8 +116,10 @@ def single_radius_errors(radius: Floats, labels: int) -> Floats:
 
 
 def most_given(sizes: Integers, labels: int, tol: float) -> Floats:
-    """Return what scores may have lost so that the error in float32 is at most `tol`; below 0
-    where it is larger in any case."""
+    """Return what scores may have lost so that the error in float32 is at most `tol`.
+
+    Below 0 where the error is larger in any case.
+    """
     left = tol * (1 - 1e-9) - (labels + 4) * U32 - 2 * SLACK32
     radius = np.log1p(left / (0.25 + 2 * SLACK32)) if left > 0 else -np.inf
     return np.asarray(radius * (1 - 1e-9) / (2 * (sizes + 1.0) * U32) - (labels + 170))

@@ -44,6 +44,8 @@ METHODS = ("auto", "exact", "islands")
 
 #: Of marginals that are made at a time, by each thread, where few of them are listed.
 _PIECE_BYTES = 1 << 24
+
+
 def _ask(model: Chain | Tree, workers: int, **wanted: Any) -> Floats:
     """Return ``log_z`` (B,) of an exact call, which fills the arrays that are `wanted`."""
     log_z = np.empty(model.forest.shape[2])

@@ -14,6 +14,7 @@ from valuesparse.models.tree import structure_of
 
 __all__ = ["Piece", "owner_of", "pieces", "sizes_of", "some"]
 
+Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 
 
@@ -107,9 +108,7 @@ def _forest(
         start, end = (
             None if x is None else x.astype(kind, copy=False) for x in (model.start, model.end)
         )
-        return native.Forest(
-            unary, _as(t, kind), mask, start, end, offset, edge, sparse=sparse
-        )
+        return native.Forest(unary, _as(t, kind), mask, start, end, offset, edge, sparse=sparse)
     nodes = np.arange(model.n_nodes)[variables]
     number = np.empty(model.n_nodes, dtype=np.int64)
     number[nodes] = np.arange(nodes.size)

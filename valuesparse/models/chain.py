@@ -143,8 +143,9 @@ class Chain:
         allowed: npt.ArrayLike | None = None,
     ) -> None:
         rows, given, parts = _join(unary, lengths)
-        steps, listed = given_table("transition", transition)
-        dtype = np.promote_types(rows.dtype, (listed if steps is None else steps).dtype)
+        steps = given_table("transition", transition)
+        listed = steps if isinstance(steps, SparseTransition) else None
+        dtype = np.promote_types(rows.dtype, steps.dtype)
         for name, value in (("start", start), ("end", end)):
             if value is not None:
                 dtype = np.promote_types(dtype, as_reals(name, value).dtype)
@@ -167,10 +168,10 @@ class Chain:
             np.cumsum(size - (size > 0), out=edge[1:])
 
         t, native, edges = None, None, int(edge[-1])
-        if listed is not None:
-            most_t = weighed_list("transition", listed, k, dtype)
-            native = native_table(listed, u)
-            t = spelled(listed, dtype) if native is None else None
+        if isinstance(steps, SparseTransition):
+            most_t = weighed_list("transition", steps, k, dtype)
+            native = native_table(steps, u)
+            t = spelled(steps, dtype) if native is None else None
         else:
             t, most_t = weighed("transition", steps, dtype)
         if t is not None and t.shape not in ((k, k), (edges, k, k)):

@@ -204,16 +204,14 @@ def _vector(name: str, value: Any, k: int, dtype: np.dtype[Any]) -> Array | None
     return array
 
 
-def given_table(name: str, table: Any) -> tuple[Array | None, SparseTransition | None]:
+def given_table(name: str, table: Any) -> Array | SparseTransition:
     """Return a table as it was given: with an entry for each pair, or with a list of some.
 
     A bare sparse array forbids the pairs that it does not store.
     """
     if type(table).__module__.startswith("scipy.sparse"):
         table = SparseTransition(table, -np.inf)
-    if isinstance(table, SparseTransition):
-        return None, table
-    return as_reals(name, table), None
+    return table if isinstance(table, SparseTransition) else as_reals(name, table)
 
 
 def spelled(table: SparseTransition, dtype: np.dtype[Any]) -> Array:
@@ -237,7 +235,8 @@ def limits(table: SparseTransition) -> tuple[float, float]:
         low += 0.0 if x is None else float(x.min())
         high += 0.0 if x is None else float(x.max())
     scores = table.entries.data
-    return min(low, float(scores.min(initial=np.inf))), max(high, float(scores.max(initial=-np.inf)))
+    low = min(low, float(scores.min(initial=np.inf)))
+    return low, max(high, float(scores.max(initial=-np.inf)))
 
 
 def weighed_list(name: str, table: SparseTransition, k: int, dtype: np.dtype[Any]) -> float:

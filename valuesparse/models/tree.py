@@ -135,8 +135,9 @@ class Tree:
         edge_type: npt.ArrayLike | None = None,
         allowed: npt.ArrayLike | None = None,
     ) -> None:
-        rows, (tables, listed) = as_reals("unary", unary), given_table("pairwise", pairwise)
-        dtype = np.promote_types(rows.dtype, (listed if tables is None else tables).dtype)
+        rows, given = as_reals("unary", unary), given_table("pairwise", pairwise)
+        listed = given if isinstance(given, SparseTransition) else None
+        dtype = np.promote_types(rows.dtype, given.dtype)
         if rows.ndim != 2:
             raise ValueError(f"unary must have shape (n, K), got {rows.shape}")
         if rows.shape[1] == 0:
@@ -146,23 +147,20 @@ class Tree:
         up = _parents(parent, n)
         structure = structure_of(up, k)
         _require_forest(structure, up)
-        native = None
+        t, types, native, most_t = None, None, None, 0.0
         if listed is not None and edge_type is None:
             most_t = weighed_list("pairwise", listed, k, dtype)
-            native = native_table(listed, u)
-            if native is None or n * (most_u + most_t) > _forest.LARGEST_SUM:
-                native, tables = None, spelled(listed, dtype)
-        elif listed is not None:
-            tables = spelled(listed, dtype)  # refused for its shape
-        t = None
+            if n * (most_u + most_t) <= _forest.LARGEST_SUM:
+                native = native_table(listed, u)
         if native is None:
+            tables = spelled(given, dtype) if isinstance(given, SparseTransition) else given
             tables = _tables(tables, n, k, edge_type is not None)
             if tables.ndim == 3 and edge_type is None:
                 tables = _without_roots(tables, up)
             t, most_t = weighed("pairwise", tables, dtype, _forest.LARGEST_SUM)
-        types = None if edge_type is None else _types(edge_type, up, t.shape[0])
-        if t is not None and n * (most_u + most_t) > _forest.LARGEST_SUM:
-            _require_sum(u, t, up, types)  # which is no more than that
+            types = None if edge_type is None else _types(edge_type, up, t.shape[0])
+            if n * (most_u + most_t) > _forest.LARGEST_SUM:  # the sum is no more than that
+                _require_sum(u, t, up, types)
         mask = None
         if allowed is not None:
             mask = as_array("allowed", allowed)

@@ -236,7 +236,7 @@ class ForestResult(Result, Generic[Model]):
             return self._proved()
         exact, proof = self._engine.proved(self._model, threads)
         proof = proof.each(lambda: self._engine.owner(self._model))
-        # No marginal is farther from the exact one than from the other, and that from the exact one.
+        # As far as from the marginals that have a proof, and what these may be off by.
         error = _forest.distances(exact, self.marginals, resolve(threads)) * (1 + 2.0**-22)
         error += proof.error
         held = np.flatnonzero(self.islands >= 0)
