@@ -27,6 +27,12 @@ cdef extern from "core/problem.h" namespace "vs" nogil:
     double kLargest32, kLargest64, kLargestSum, kCarriedSum
 
 
+cdef extern from "forest/cut.h" namespace "vs" nogil:
+    cdef cppclass CutRule:
+        int64_t least, chunk, run_in
+    CutRule& cut_rule() noexcept
+
+
 cdef extern from "forest/layout.h" namespace "vs" nogil:
     Layout compile_tree(const int64_t*, int64_t, int64_t) except +
 
@@ -487,6 +493,15 @@ def set_simd_level(name):
         return False
     use_level(encoded)
     return True
+
+
+def cut_chains(int64_t least=4096, int64_t chunk=0, int64_t run_in=0):
+    """Cut chains from `least` positions on (negative: none) into chunks, which are entered after
+    `run_in`; zeros: as the chain says. For tests, while nothing else runs."""
+    cdef CutRule* rule = &cut_rule()
+    rule.least = least
+    rule.chunk = chunk
+    rule.run_in = run_in
 
 
 def peak_flops(array, int64_t iterations):

@@ -75,9 +75,10 @@ class Call {
     double* log_z_;
     Report report_;
 
+    bool pack();
+
   private:
     std::unique_ptr<char[]> spelled_;
-    bool pack();
     bool judge(std::vector<int64_t>* done);
     Report no_memory();
 };
@@ -90,10 +91,16 @@ class PathCall : public Call {
   private:
     bool pass() override;
     bool best() override;
-    void exact(const std::vector<int64_t>& some);
+    void exact(const std::vector<int64_t>& some, bool may_cut);
+    // Puts those of the order that are cut in front, as probes of them say.
+    Cuts cut(std::vector<int64_t>& order);
+    // Compares what neighbours have found, and has done again what was wrong; `sums`: of each task.
+    // Returns the sequences that are not cut after all.
+    std::vector<int64_t> join(PathPass& p, const Cuts& cuts, const ForestPlan& plan,
+                              std::vector<double>& sums, int64_t size);
     void sample();
     void find_islands();
-    ForestPlan plan(const std::vector<int64_t>& order, int arithmetic) const;
+    ForestPlan plan(const std::vector<int64_t>& order, const Cuts& cuts, int arithmetic) const;
 };
 
 class BranchingCall : public Call {

@@ -74,6 +74,10 @@ static void run_in(vs::Pass* pass, const vs::Work& w) {
         case vs::Verb::kPathOpen:
         case vs::Verb::kPathClose:
             return split_task<D>(path(pass), w.item.first, w.verb == vs::Verb::kPathOpen);
+        case vs::Verb::kPathProbe:
+        case vs::Verb::kPathCompare:
+        case vs::Verb::kPathPassOn:
+            return cut_task<D>(path(pass), w);
         case vs::Verb::kPathSample:
             return sample_task<D>(path(pass), w.item, w.worker);
         case vs::Verb::kUp:

@@ -2,6 +2,7 @@
 // and the passes that they work on.
 #pragma once
 
+#include "forest/cut.h"
 #include "forest/request.h"
 #include "forest/worth.h"
 #include "islands/rules.h"
@@ -26,6 +27,12 @@ struct Pass : Request {
 struct PathPass : Pass {
     const int64_t* order = nullptr;  // sequences, longest first
     void** split = nullptr;  // lanes (forward, backward) of each chain that is cut in passes
+    // Of chains that are cut in chunks: these, what they leave, and four rows of each.
+    const Chunk* chunk = nullptr;
+    ChunkEnd* chunk_end = nullptr;
+    void* cut_rows = nullptr;
+    bool again = false;  // chunks whose entries were wrong are done again
+    int64_t run_in = 0;  // the answer of a probe
 };
 
 // A part of a sequence in log Z. Parts have a fixed size, so that sums do not show who added them.
@@ -101,6 +108,11 @@ enum class Verb {
     kPathOpen,   // the two lanes of a sequence that is cut, and closing them
     kPathClose,
     kPathSample,  // sequences
+    // By the calling thread: reads how fast influence dies in a sequence; compares the entries of
+    // chunks (kForward or kBackward) with the messages of their neighbours; passes the true one on.
+    kPathProbe,
+    kPathCompare,
+    kPathPassOn,
     kUp,          // blocks
     kDown,
     kEdges,           // slots: energies, pairwise marginals; the latter are added to `sums` too

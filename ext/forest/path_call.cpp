@@ -40,48 +40,62 @@ bool PathCall::pass() {
     } else if (r_.size > 0) {
         sample();
     } else {
-        exact(order_);
+        exact(order_, true);
     }
     return true;
 }
 
-ForestPlan PathCall::plan(const std::vector<int64_t>& order, int arithmetic) const {
+ForestPlan PathCall::plan(const std::vector<int64_t>& order, const Cuts& cuts,
+                          int arithmetic) const {
     const bool in_output =
         arithmetic != kLinear64of32 && (arithmetic != kLog || c_.dtype == kFloat64);
-    return plan_path(c_, order, r_.threads, r_.marginals && !edges_ && in_output,
+    return plan_path(c_, order, cuts, r_.threads, r_.marginals && !edges_ && in_output,
                      r_.expectations ? r_.expectation_chunks : 0, is_log(arithmetic) ? 20.0 : 1.0);
 }
 
 void PathCall::show() {
     int steps[3];
     ladder(c_.dtype, steps);
-    const std::vector<int64_t> order = by_length(c_, order_);
-    const ForestPlan p = plan(order, steps[0]);
+    arithmetic_ = steps[0];
+    std::vector<int64_t> order = by_length(c_, order_);
+    session_.packing.reset();
+    if (!order.empty() && length(c_, order[0]) >= cut_rule().least && !pack()) return;
+    const Cuts cuts = cut(order);
+    const ForestPlan p = plan(order, cuts, arithmetic_);
     pool().show_plan(through(p.tasks.view("exact"), order), threads_for(p.nanoseconds, r_.threads));
 }
 
-void PathCall::exact(const std::vector<int64_t>& some) {
-    const std::vector<int64_t> order = by_length(c_, some);
-    const ForestPlan whole = plan(order, arithmetic_);
+void PathCall::exact(const std::vector<int64_t>& some, bool may_cut) {
+    std::vector<int64_t> order = by_length(c_, some);
+    const Cuts cuts = may_cut ? cut(order) : Cuts();
+    const ForestPlan whole = plan(order, cuts, arithmetic_);
     const Tasks& tasks = whole.tasks;
     const int64_t n_split = static_cast<int64_t>(whole.n_split);
+    const int64_t first_split = static_cast<int64_t>(cuts.end.size());
     const int64_t kk = r_.pairs ? r_.pairs->n_listed() : c_.n_labels * c_.n_labels;
     PathPass p;
     fill(p);
     p.order = order.data();
-    std::vector<void*> lanes(2 * whole.n_split);
+    std::vector<void*> lanes(2 * (cuts.end.size() + whole.n_split));
     p.split = lanes.data();
     session_.keep()[0].reset();
     const auto split = [&](Verb verb) {
         p.scratch = session_.keep();
-        for (int64_t i = 0; i < n_split; ++i) {
+        for (int64_t i = first_split; i < first_split + n_split; ++i) {
             level().run(&p, {verb, TaskKind::kPiece, {i, i + 1}, 0, nullptr});
         }
     };
     split(Verb::kPathOpen);
-    for (size_t i = 0; i < whole.n_split; ++i) {
-        if (status_[at(order[i])] == kNoMemory) return;
+    for (int64_t i = first_split; i < first_split + n_split; ++i) {
+        if (status_[at(order[at(i)])] == kNoMemory) return;
     }
+    std::vector<ChunkEnd> ends(cuts.chunk.size());
+    int64_t row, unused;
+    level().packing.layout(computes(), c_.n_labels, &row, &unused);
+    std::vector<double> rows(at(4 * row * bytes(computes()) / 8) * cuts.chunk.size());
+    p.chunk = cuts.chunk.data();
+    p.chunk_end = ends.data();
+    p.cut_rows = rows.data();
     std::vector<double> sums(r_.expectations ? at(tasks.size() * kk) : 0, 0.0);
     // The split lanes live in worker 0's first scratch, which groups would reset.
     if (n_split > 0) p.scratch = session_.temporary();
@@ -91,7 +105,9 @@ void PathCall::exact(const std::vector<int64_t>& some) {
                              r_.expectations ? sums.data() + task * kk : nullptr});
         });
     split(Verb::kPathClose);
+    const std::vector<int64_t> uncut = join(p, cuts, whole, sums, kk);
     if (r_.expectations) add_expectations(sums, kk);
+    if (!uncut.empty() && !control_.stop.load()) exact(uncut, false);
 }
 
 void PathCall::sample() {

@@ -5,7 +5,9 @@
 // A few sequences advance in lockstep so that one load of E serves them all. A pass over part
 // of a chain either stores its message (in scratch, or in the output row when the chain is
 // long) or meets the other direction's stored message and writes the marginal there. Bits
-// depend on none of this: every message is the same chain of operations.
+// depend on none of this: every message is the same chain of operations. A lane may also be a chunk
+// of a long chain, which runs in from a guess on either side of the part that it answers for: see
+// path_cut.h.
 #pragma once
 
 #include "core/sum.h"
@@ -26,6 +28,14 @@ struct Lane {
     using T = typename D::T;
     using Row = typename D::Row;
     int64_t begin, n, edge;  // first position, length, first edge
+    int64_t sequence;
+    int64_t chunk;           // number of a chunk, or -1: a whole sequence
+    int64_t enter, last;     // its own part is [enter, last); the messages run in before and behind
+    int64_t edges;           // within its own part, and into it
+    bool head, tail;         // does it begin where the sequence does, and end there?
+    T *entry_f, *entry_b;    // (Kp,) where the messages go that have run in, or null
+    const T *true_f, *true_b;  // (Kp,) what takes their place, or null
+    T* left_f;                 // (Kp,) where the last forward message goes, or null
     Row out;                 // (n, K) marginals of this sequence, or null
     Row row;                 // (K,) where marginals go when `out` is null
     T* alpha;                // (n, Kp) stored forward messages, or null: stored in `out`
@@ -36,6 +46,7 @@ struct Lane {
     double scale;            // taken out of forward messages, in units of D::kUnit
     double edge_shift;       // per-edge shifts
     vs::Sum shift;           // local shifts
+    double log_entry;        // log sum of the forward message that has run in
     double log_end;          // log sum of the last forward message
     vs::Status status;
     bool plain;     // so were all rows of psi_rows (see Local)
@@ -57,6 +68,15 @@ bool lane_init(Lane<D>& s, D& d, const vs::Chains& c, int64_t sequence, typename
     s.begin = c.offset[sequence];
     s.n = c.offset[sequence + 1] - s.begin;
     s.edge = c.edge[sequence];
+    s.sequence = sequence;
+    s.chunk = -1;
+    s.enter = 0;
+    s.last = s.n;
+    s.edges = s.n - 1;
+    s.head = s.tail = true;
+    s.entry_f = s.entry_b = nullptr;
+    s.true_f = s.true_b = nullptr;
+    s.left_f = nullptr;
     s.out = out ? out + s.begin * d.K : typename D::Row();
     s.alpha = s.psi_rows = nullptr;
     s.stride = d.Kp;
@@ -69,7 +89,7 @@ bool lane_init(Lane<D>& s, D& d, const vs::Chains& c, int64_t sequence, typename
     s.message = p + 2 * d.Kp;
     s.product = p + 3 * d.Kp;
     for (int i = 0; i < 4; ++i) d.clear(p + i * d.Kp);
-    s.scale = s.edge_shift = s.log_end = s.mass = s.added = 0.0;
+    s.scale = s.edge_shift = s.log_entry = s.log_end = s.mass = s.added = 0.0;
     s.shift = vs::Sum();
     s.status = vs::kOk;
     s.plain = true;
@@ -85,7 +105,7 @@ class Exact {
 
     Exact(D& d, Ticker& t) : d_(d), t_(t) {}
 
-    // Forward messages of positions [i0, i1) of lanes[0..m), all of length >= i1.
+    // Forward messages of positions [i0, i1) of lanes[0..m), which all have that many.
     bool forward(Lane<D>* lanes, int m, int64_t i0, int64_t i1, Role role) {
         const T* x[vs::kMostTogether];
         T* y[vs::kMostTogether];
@@ -106,7 +126,8 @@ class Exact {
             typename D::Probe probe[vs::kMostTogether];
             for (int r = 0; r < m; ++r) {
                 Lane<D>& s = lanes[r];
-                probe[r] = d_.probe(s.begin + i, i == 0, i == s.n - 1, psi_of(s, i));
+                probe[r] = d_.probe(s.begin + i, i == 0 && s.head, i == s.n - 1 && s.tail,
+                                    psi_of(s, i));
                 if (i + kAhead < s.n) {
                     d_.prefetch(s.begin + i + kAhead);
                     if (!s.alpha && s.out) row_prefetch_write(s.out + (i + kAhead) * d_.K, d_.K);
@@ -123,7 +144,14 @@ class Exact {
                 s.plain = s.plain && probe[r].plain;
                 s.shift.add(probe[r].shift());
                 s.edge_shift += shift[r];
-                if (i == s.n - 1) s.log_end = d_.log_sum(a);
+                if (i < s.enter) {
+                    if (i + 1 == s.enter) ran_in(s, a);
+                    continue;
+                }
+                if (i == s.last - 1) {
+                    s.log_end = d_.log_sum(a);
+                    if (s.left_f) copy(a, s.left_f);
+                }
                 if (role == Role::kMeet) {
                     meet(s, i, a, nullptr);
                 } else if (role == Role::kPass) {
@@ -136,8 +164,9 @@ class Exact {
         return true;
     }
 
-    // Backward messages of positions [i0, i1), from i1 - 1 down; lanes of different length are
-    // aligned at their ends: positions count from the end, j = n - 1 - i in [j0, j1).
+    // Backward messages, from the last position down; lanes of different length are aligned at
+    // their ends: positions count from the end, j = n - 1 - i in [j0, j1). kPass: the last stays in
+    // the lane's y.
     template <class Sink>
     bool backward(Lane<D>* lanes, int m, int64_t j0, int64_t j1, Role role, Sink& sink) {
         const T* x[vs::kMostTogether];
@@ -160,11 +189,11 @@ class Exact {
                 if (!s.prepared) {
                     const T* psi = s.psi;
                     bool plain = s.plain;
-                    if (s.psi_rows) {
+                    if (s.psi_rows && i + 1 < s.last) {
                         psi = s.psi_rows + (i + 1) * s.stride;
                     } else {
                         const typename D::Probe probe =
-                            d_.probe(s.begin + i + 1, false, j == 1, s.psi);
+                            d_.probe(s.begin + i + 1, false, j == 1 && s.tail, s.psi);
                         d_.local(probe, s.psi);
                         plain = probe.plain;
                     }
@@ -178,6 +207,13 @@ class Exact {
                 edge[r] = s.edge + i;
             }
             if (j > 0) d_.backward(edge, m, x, y);
+            for (int r = 0; r < m; ++r) {
+                Lane<D>& s = lanes[r];
+                if (j + 1 != s.n - s.last) continue;  // the message has run in
+                if (s.entry_b) copy(s.y, s.entry_b);
+                if (s.true_b) copy(s.true_b, s.y);
+            }
+            if (role == Role::kPass) continue;
             if (!Sink::kActive && role == Role::kMeet && lanes[0].psi_rows) {
                 meet_and_send(lanes, m, j);
                 continue;
@@ -185,6 +221,7 @@ class Exact {
             for (int r = 0; r < m; ++r) {
                 Lane<D>& s = lanes[r];
                 const int64_t i = s.n - 1 - j;
+                if (i >= s.last) continue;
                 if (role == Role::kStore) {
                     copy_out(s.y, s.out + i * d_.K);
                     continue;
@@ -199,31 +236,39 @@ class Exact {
         return true;
     }
 
-    // Forward messages of whole sequences in lockstep, longest first.
+    // Forward messages of whole lanes in lockstep, longest first.
     bool group_forward(Lane<D>* lanes, int m, Role role) {
         int64_t i = 0;
         for (int r = m; r > 0; --r) {
-            if (!forward(lanes, r, i, lanes[r - 1].n, role)) return false;
-            i = lanes[r - 1].n;
+            if (!forward(lanes, r, i, lanes[r - 1].last, role)) return false;
+            i = lanes[r - 1].last;
         }
         return true;
     }
 
-    // Both directions of whole sequences, likewise; messages in scratch or in the output.
+    // Backward messages likewise.
     template <class Sink>
-    bool group(Lane<D>* lanes, int m, Sink& sink) {
-        if (!group_forward(lanes, m, Role::kStore)) return false;
-        int64_t i = 0;
+    bool group_backward(Lane<D>* lanes, int m, Role role, Sink& sink) {
+        int64_t j = 0;
         for (int r = m; r > 0; --r) {
-            if (!backward(lanes, r, i, lanes[r - 1].n, Role::kMeet, sink)) return false;
-            i = lanes[r - 1].n;
+            const int64_t end = lanes[r - 1].n - lanes[r - 1].enter;
+            if (!backward(lanes, r, j, end, role, sink)) return false;
+            j = end;
         }
         return true;
+    }
+
+    // Both directions; messages in scratch or in the output.
+    template <class Sink>
+    bool group(Lane<D>* lanes, int m, Sink& sink) {
+        return group_forward(lanes, m, Role::kStore) &&
+               group_backward(lanes, m, Role::kMeet, sink);
     }
 
     static double log_z(const D& d, const Lane<D>& s) {
         return s.shift.total() +
-               (s.edge_shift + d.edge_shift_total(s.n - 1) + D::kUnit * s.scale + s.log_end);
+               (s.edge_shift + d.edge_shift_total(s.edges) + D::kUnit * s.scale + s.log_end -
+                s.log_entry);
     }
 
     static constexpr int64_t kAhead = 2;  // rows between a prefetch and its use
@@ -232,13 +277,22 @@ class Exact {
     T* psi_of(const Lane<D>& s, int64_t i) const {
         return s.psi_rows ? s.psi_rows + i * s.stride : s.psi;
     }
+    // The forward message before a chunk's own part, which starts to count there.
+    void ran_in(Lane<D>& s, T* a) {
+        if (s.entry_f) copy(a, s.entry_f);
+        if (s.true_f) copy(s.true_f, a);
+        s.log_entry = d_.log_sum(a);
+        s.scale = s.edge_shift = 0.0;
+        s.shift = vs::Sum();
+    }
     // Marginals at j from the end, and the backward messages to send from there.
     void meet_and_send(Lane<D>* lanes, int m, int64_t j) {
         Product<T> product[vs::kMostTogether];
         vs::Status status[vs::kMostTogether];
         for (int r = 0; r < m; ++r) {
             Lane<D>& s = lanes[r];
-            const int64_t at = (s.n - 1 - j) * s.stride;
+            const int64_t i = s.n - 1 - j, at = i * s.stride;
+            if (i >= s.last) continue;
             bool kept = true;
             product[r] = d_.product_absorb(s.alpha + at, s.y, s.psi_rows + at, s.plain,
                                            (j + 1) % D::kEvery == 0, s.product, s.message, &kept);
@@ -249,6 +303,7 @@ class Exact {
         for (int r = 0; r < m; ++r) {
             Lane<D>& s = lanes[r];
             const int64_t i = s.n - 1 - j;
+            if (i >= s.last) continue;
             note(s, status[r]);
             if (status[r] == vs::kOk) {
                 note(s, d_.divide(product[r], s.product, output(s, i), &s.mass, &s.added));
@@ -269,6 +324,9 @@ class Exact {
     Row output(Lane<D>& s, int64_t i) const { return s.out ? s.out + i * d_.K : s.row; }
     static void note(Lane<D>& s, vs::Status status) {  // the first thing that went wrong stays
         if (status != vs::kOk && s.status == vs::kOk) s.status = status;
+    }
+    void copy(const T* x, T* to) const {
+        std::memcpy(to, x, sizeof(T) * static_cast<size_t>(d_.Kp));
     }
     void copy_out(const T* x, Row row) {
         for (int k = 0; k < d_.K; ++k) put(row, k, x[k]);

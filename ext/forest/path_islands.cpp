@@ -231,7 +231,7 @@ void PathCall::find_islands() {
     for (const auto& some : left) without.insert(without.end(), some.begin(), some.end());
     if (without.empty() || control_.stop.load()) return;
     std::sort(without.begin(), without.end());
-    exact(without);
+    exact(without, true);
     for (int64_t s : without) {
         if (status_[at(s)] != kOk) continue;
         Counts own;

@@ -1,6 +1,7 @@
-// Tasks of an exact pass: groups of sequences, or the four half passes of one long chain.
+// Tasks of an exact pass: groups of sequences or of chunks, or the four half passes of one chain.
 #pragma once
 
+#include "forest/path_cut.h"
 #include "forest/path_exact.h"
 #include "rows/edges.h"
 #include "rows/pack.h"
@@ -23,6 +24,12 @@ struct EdgeSink {
     }
 };
 
+// One past the last edge of a lane's own part, by its left end.
+template <class D>
+int64_t end_of_edges(const Lane<D>& s) {
+    return s.last < s.n ? s.last : s.n - 1;
+}
+
 // The sums of emit_edges, of the pairs listed alone.
 template <class D>
 bool add_listed(const vs::SparseTable& pairs, D& d, Ticker& ticker, const Lane<D>& s,
@@ -31,7 +38,7 @@ bool add_listed(const vs::SparseTable& pairs, D& d, Ticker& ticker, const Lane<D
     constexpr int kSteps = 4;  // messages that take as long
     const int64_t* start = pairs.start.data();
     const int32_t* column = pairs.column.data();
-    for (int64_t i = 0; i < s.n - 1; ++i) {
+    for (int64_t i = s.enter; i < end_of_edges(s); ++i) {
         if (!ticker.go_on(kSteps)) return false;
         const T* a = s.alpha + i * s.stride;
         T* g = outgoing + i * d.Kp;
@@ -66,7 +73,8 @@ bool emit_edges(vs::PathPass* pass, D& d, Ticker& ticker, const Lane<D>& s, type
     using Row = typename D::Row;
     const int K = d.K;
     const int64_t kk = static_cast<int64_t>(K) * K;
-    for (int64_t i = 0; pass->log_left && i < s.n - 1; ++i) {
+    const int64_t first = s.enter, last = end_of_edges(s);
+    for (int64_t i = first; pass->log_left && i < last; ++i) {
         double* a = pass->log_left + (s.begin + i) * K;
         double* g = pass->log_right + (s.begin + i) * K;
         if (!ticker.go_on()) return false;
@@ -80,8 +88,8 @@ bool emit_edges(vs::PathPass* pass, D& d, Ticker& ticker, const Lane<D>& s, type
         constexpr int kRows = Depth<D>::kRows;
         const T *a[kRows], *g[kRows];
         double* to[kRows];
-        for (int64_t i0 = 0; i0 < s.n - 1; i0 += kRows) {
-            const int m = static_cast<int>(s.n - 1 - i0 < kRows ? s.n - 1 - i0 : kRows);
+        for (int64_t i0 = first; i0 < last; i0 += kRows) {
+            const int m = static_cast<int>(last - i0 < kRows ? last - i0 : kRows);
             if (!ticker.go_on(m)) return false;
             for (int r = 0; r < m; ++r) {
                 a[r] = s.alpha + (i0 + r) * s.stride;
@@ -99,8 +107,8 @@ bool emit_edges(vs::PathPass* pass, D& d, Ticker& ticker, const Lane<D>& s, type
     if (sums && d.sums_without_transition()) {
         // Few where sums are kept in float32 for the length of a block.
         constexpr int kBlock = sizeof(T) == 8 ? 32 : 8;
-        for (int64_t i0 = 0; i0 < s.n - 1; i0 += kBlock) {
-            const int m = static_cast<int>(s.n - 1 - i0 < kBlock ? s.n - 1 - i0 : kBlock);
+        for (int64_t i0 = first; i0 < last; i0 += kBlock) {
+            const int m = static_cast<int>(last - i0 < kBlock ? last - i0 : kBlock);
             if (!ticker.go_on(kBlock)) return false;
             for (int r = 0; r < m; ++r) {
                 T* g = outgoing + (i0 + r) * d.Kp;
@@ -110,7 +118,7 @@ bool emit_edges(vs::PathPass* pass, D& d, Ticker& ticker, const Lane<D>& s, type
         }
         sums = nullptr;
     }
-    for (int64_t i = 0; i < s.n - 1; ++i) {
+    for (int64_t i = first; i < last; ++i) {
         const int64_t edge = s.edge + i;
         Row out{};
         if (pass->pairwise && edge >= pass->pairwise_first && edge < pass->pairwise_last) {
@@ -132,16 +140,26 @@ void require_little_added(Lane<D>& s) {
 }
 
 template <class D>
-void finish_lane(vs::PathPass* pass, const D& d, const Lane<D>& s, int64_t sequence) {
-    pass->status[sequence] = s.status;
+void finish_lane(vs::PathPass* pass, const D& d, const Lane<D>& s) {
+    if (s.chunk >= 0) return finish_chunk(pass, d, s);
+    pass->status[s.sequence] = s.status;
     if (s.status == vs::kOk) {
-        pass->log_z[sequence] = Exact<D>::log_z(d, s);
+        pass->log_z[s.sequence] = Exact<D>::log_z(d, s);
         pass->control->done.fetch_add(s.n, std::memory_order_relaxed);
     }
 }
 
+// Ends what items [first, last) name: chunks, or sequences of the order.
+inline void end_items(vs::PathPass* pass, bool chunks, int64_t first, int64_t last,
+                      vs::Status status) {
+    for (int64_t i = first; i < last; ++i) {
+        (chunks ? pass->chunk_end[i].status : pass->status[pass->order[i]]) = status;
+    }
+}
+
+// m lanes side by side: chunks, or sequences of the order.
 template <class D>
-void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, int64_t first, int m,
+void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t first, int m,
                  vs::Scratch& scratch, double* sums, Depth<D>& depth) {
     using T = typename D::T;
     const vs::Chains& c = pass->model.arrays;
@@ -151,9 +169,9 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, int64_t first, int m,
     bool ok = true;
     for (int r = 0; r < m && ok; ++r) {
         Lane<D>& s = lanes[r];
-        ok = lane_init(s, d, c, pass->order[first + r],
-                       RowsOf<typename D::In>::row(pass->marginals, pass->model.arrays.dtype),
-                       scratch);
+        ok = chunks ? chunk_init(s, d, pass, first + r, scratch)
+                    : lane_init(s, d, c, pass->order[first + r],
+                                RowsOf<typename D::In>::row(pass->marginals, c.dtype), scratch);
         if (!ok) break;
     }
     if (ok && pass->one_way) {
@@ -162,17 +180,17 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, int64_t first, int m,
             Lane<D>& s = lanes[r];
             if (!ok) s.status = vs::kCancelled;
             if (s.status == vs::kOk && !(s.log_end > D::kLeastEnd)) s.status = vs::kWiden;
-            finish_lane(pass, d, s, pass->order[first + r]);
+            finish_lane(pass, d, s);
         }
         return;
     }
     const bool edges = sums || pass->pairwise || pass->log_left || pass->energies;
     constexpr int64_t kStoredBytes = int64_t{256} << 10;  // more is kept in the output
     const int64_t row = d.Kp * static_cast<int64_t>(sizeof(T));
-    if (ok && lanes[0].n * row <= kStoredBytes) {
+    if (ok && lanes[0].last * row <= kStoredBytes) {
         // Short: alpha and psi of all lanes side by side, position by position: one stream.
         const int64_t stride = 2 * m * static_cast<int64_t>(d.Kp);
-        T* rows = scratch.array<T>(lanes[0].n * stride);
+        T* rows = scratch.array<T>(lanes[0].last * stride);
         ok = rows != nullptr;
         for (int r = 0; r < m && ok; ++r) {
             lanes[r].stride = stride;
@@ -183,7 +201,7 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, int64_t first, int m,
         for (int r = 0; r < m && ok; ++r) {
             Lane<D>& s = lanes[r];
             if (!edges && s.out && d.stores_in_output()) continue;  // alpha lies in the output
-            s.alpha = scratch.array<T>(s.n * d.Kp);
+            s.alpha = scratch.array<T>(s.last * d.Kp);
             ok = s.alpha != nullptr;
         }
     }
@@ -196,14 +214,13 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, int64_t first, int m,
                 sink.mass[r] = scratch.array<double>(lanes[r].n);
             }
             if (scratch.failed) {
-                for (int r = 0; r < m; ++r) pass->status[pass->order[first + r]] = vs::kNoMemory;
-                return;
+                return end_items(pass, chunks, first, first + m, vs::kNoMemory);
             }
             ok = engine.group(lanes, m, sink);
             for (int r = 0; r < m && ok; ++r) {
                 require_little_added(lanes[r]);
                 if (lanes[r].status != vs::kOk) continue;
-                const double weight = pass->weights ? pass->weights[pass->order[first + r]] : 1.0;
+                const double weight = pass->weights ? pass->weights[lanes[r].sequence] : 1.0;
                 ok = emit_edges(pass, d, ticker, lanes[r], sink.outgoing[r], sink.mass[r], sums,
                                 weight, depth);
             }
@@ -214,11 +231,11 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, int64_t first, int m,
         for (int r = 0; r < m; ++r) {
             if (!ok) lanes[r].status = vs::kCancelled;
             require_little_added(lanes[r]);
-            finish_lane(pass, d, lanes[r], pass->order[first + r]);
+            finish_lane(pass, d, lanes[r]);
         }
         return;
     }
-    for (int r = 0; r < m; ++r) pass->status[pass->order[first + r]] = vs::kNoMemory;
+    end_items(pass, chunks, first, first + m, vs::kNoMemory);
 }
 
 // The lane of a split chain that a half pass works in.
@@ -236,7 +253,8 @@ void exact_task(vs::PathPass* pass, const vs::Work& work) {
     const int worker = work.worker;
     const vs::Chains& c = pass->model.arrays;
     vs::Scratch& scratch = pass->scratch[worker];
-    const bool split = kind != vs::TaskKind::kSequences;
+    const bool chunks = kind == vs::TaskKind::kChunks;
+    const bool split = kind != vs::TaskKind::kSequences && !chunks;
     if (!split) scratch.reset();
     const vs::Scratch::Mark start = scratch.mark();
     const Input<typename D::In> in(c);
@@ -249,28 +267,30 @@ void exact_task(vs::PathPass* pass, const vs::Work& work) {
             split_lane<D>(pass, kind, first).status = vs::kNoMemory;
             return;
         }
-        for (int64_t i = first; i < last; ++i) pass->status[pass->order[i]] = vs::kNoMemory;
-        return;
+        return end_items(pass, chunks, first, last, vs::kNoMemory);
     }
     std::memset(tmp, 0, sizeof(T) * static_cast<size_t>(2 * stride));
     Ticker ticker(pass->control, worker == 0, c.n_labels, D::kSlower);
     if (!split) {
         Depth<D> depth;
         if (pass->depth && !depth.open(in, *pass->depth, tmp, scratch)) {
-            for (int64_t i = first; i < last; ++i) pass->status[pass->order[i]] = vs::kNoMemory;
-            return;
+            return end_items(pass, chunks, first, last, vs::kNoMemory);
         }
         const int64_t together = vs::sequences_together(c);
-        for (int64_t i = first; i < last; i += together) {
+        for (int64_t i = first, next; i < last; i = next) {
             const vs::Scratch::Mark mark = scratch.mark();
-            const int m = static_cast<int>(last - i < together ? last - i : together);
+            next = chunks                  ? i + vs::chunks_together(c, pass->chunk, i, last)
+                   : last - i < together ? last
+                                         : i + together;
+            if (chunks && pass->chunk_end[i].left_out) continue;
+            const int m = static_cast<int>(next - i);
             // The next group starts with its first rows in cache.
-            for (int64_t r = i + m; r < last && r < i + m + together; ++r) {
+            for (int64_t r = i + m; !chunks && r < last && r < i + m + together; ++r) {
                 const int64_t begin = c.offset[pass->order[r]],
                               n = c.offset[pass->order[r] + 1] - begin;
                 for (int64_t q = 0; q < n && q < Exact<D>::kAhead; ++q) d.prefetch(begin + q);
             }
-            exact_group(pass, d, ticker, i, m, scratch, work.sums, depth);
+            exact_group(pass, d, ticker, chunks, i, m, scratch, work.sums, depth);
             scratch.rewind(mark);
         }
         return;
@@ -330,7 +350,7 @@ void split_task(vs::PathPass* pass, int64_t which, bool open) {
     if (s.status == vs::kOk || b.status == vs::kNoMemory) s.status = b.status;
     s.added += b.added;
     require_little_added(s);
-    finish_lane(pass, d, s, pass->order[which]);
+    finish_lane(pass, d, s);
 }
 
 // Forward messages to draw from: of forward passes where these know their own error, else of
@@ -414,7 +434,7 @@ void sample_task(vs::PathPass* pass, vs::Item item, int worker) {
             }
         }
     }
-    for (int q = 0; q < m; ++q) finish_lane(pass, d, lanes[q], pass->order[item.first + q]);
+    for (int q = 0; q < m; ++q) finish_lane(pass, d, lanes[q]);
 }
 
 // The state k at which sum_{j <= k} weight_j first exceeds u sum_j weight_j; `weight` (K + 7,).

@@ -22,23 +22,50 @@ double cost_of(const Chains& c) {
     return 0.15 * listed + 4.0 * static_cast<double>(c.n_labels) + 20.0;
 }
 
+// How many tables of sums there may be.
+double sums_of(int64_t most, double labels) {
+    return std::max(1.0, std::min(static_cast<double>(most), 8e6 / (labels * labels)));
+}
+
+// Groups of chunks that go side by side, of one sequence each, in at most `most` tasks or so.
+void add_chunks(const Chains& c, const Cuts& cuts, double cost, double most, ForestPlan& plan) {
+    const auto messages = [](const Chunk& part) {
+        return static_cast<double>((part.end - part.first) + (part.last - part.begin) - 2);
+    };
+    const int64_t n = static_cast<int64_t>(cuts.chunk.size());
+    double total = 0.0;
+    for (const Chunk& part : cuts.chunk) total += messages(part);
+    const double target = std::max(2e5 / cost, total / most);
+    for (int64_t i = 0, j = 0; i < n; i = j) {
+        double sum = 0.0;
+        while (j < n && sum < target) {
+            const int64_t end = j + chunks_together(c, cuts.chunk.data(), j, n);
+            for (; j < end; ++j) sum += messages(cuts.chunk[at(j)]);
+        }
+        plan.tasks.add(TaskKind::kChunks, i, j, sum);
+    }
+}
+
 }  // namespace
 
-ForestPlan plan_path(const Chains& c, const std::vector<int64_t>& order, int threads, bool split,
+ForestPlan plan_path(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts,
+                     int threads, bool split,
                      int64_t expectations, double slower) {
     ForestPlan plan;
     const double cost = cost_of(c) * slower;
     const double labels = static_cast<double>(c.n_labels);
     const size_t together = static_cast<size_t>(sequences_together(c));
     for (int64_t s : order) plan.nanoseconds += cost * static_cast<double>(length(c, s));
+    const size_t n_cut = cuts.end.size();
+    add_chunks(c, cuts, cost, expectations ? sums_of(expectations, labels) : 1e300, plan);
     if (threads > 1 && split) {
         const double worth = std::max(20e3, plan.nanoseconds / (2.0 * threads));
-        while (plan.n_split < order.size() &&
-               cost * static_cast<double>(length(c, order[plan.n_split])) > worth) {
+        while (n_cut + plan.n_split < order.size() &&
+               cost * static_cast<double>(length(c, order[n_cut + plan.n_split])) > worth) {
             ++plan.n_split;
         }
     }
-    for (size_t i = 0; i < plan.n_split; ++i) {
+    for (size_t i = n_cut; i < n_cut + plan.n_split; ++i) {
         const int64_t at = static_cast<int64_t>(i), n = length(c, order[i]), left = n / 2;
         const auto add = [&](TaskKind kind, int64_t messages) {
             return plan.tasks.add(kind, at, at + 1, static_cast<double>(messages));
@@ -53,16 +80,14 @@ ForestPlan plan_path(const Chains& c, const std::vector<int64_t>& order, int thr
     }
     // Sizes of groups depend on the data alone: sums over tasks must not show the threads.
     double rest = 0.0;
-    for (size_t i = plan.n_split; i < order.size(); ++i) {
+    for (size_t i = n_cut + plan.n_split; i < order.size(); ++i) {
         rest += cost * static_cast<double>(length(c, order[i]));
     }
     double target = std::min(std::max(rest / 64.0, 10e3), 2e6);
     if (expectations) {
-        const double most = static_cast<double>(expectations);
-        const double chunks = std::max(1.0, std::min(most, 8e6 / (labels * labels)));
-        target = std::max(target, rest / chunks);
+        target = std::max(target, rest / sums_of(expectations, labels));
     }
-    for (size_t i = plan.n_split; i < order.size();) {
+    for (size_t i = n_cut + plan.n_split; i < order.size();) {
         double sum = 0.0, messages = 0.0;
         size_t j = i;
         while (j < order.size() && (sum < target || (j - i) % together != 0)) {

@@ -6,6 +6,7 @@
 
 #include "core/at.h"
 #include "core/problem.h"
+#include "forest/cut.h"
 #include "forest/layout.h"
 #include "pool/plan.h"
 
@@ -18,7 +19,7 @@ inline int64_t length(const Chains& c, int64_t sequence) {
 // Costs of tasks are K*K messages.
 struct ForestPlan {
     Tasks tasks;
-    size_t n_split = 0;        // chains cut into half passes: order[0, n_split)
+    size_t n_split = 0;        // chains cut into half passes, in order behind those in chunks
     double nanoseconds = 0.0;  // estimated work
 };
 
@@ -29,9 +30,11 @@ inline int threads_for(double nanoseconds, int threads) { return nanoseconds < 1
 double position_cost(int64_t labels);
 double node_cost(int64_t labels);  // in trees
 
-// The four half passes of each chain long enough to be cut, then groups of whole sequences. Items
-// count through `order`, longest first.
-ForestPlan plan_path(const Chains& c, const std::vector<int64_t>& order, int threads, bool split,
+// Groups of chunks, whose items count through `cuts`; the four half passes of each of the other
+// chains that are long beside the work of a thread; groups of whole sequences. Items count through
+// `order`, those that are cut first, longest first.
+ForestPlan plan_path(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts,
+                     int threads, bool split,
                      int64_t expectations, double slower);
 
 // Upward passes of all blocks, children first, then downward passes, parents first. Items count

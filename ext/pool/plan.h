@@ -35,7 +35,8 @@ namespace vs {
     X(kDecide, DECIDE)                                                                         \
     X(kScale, SCALE)                                                                           \
     X(kRelease, RELEASE)                                                                       \
-    X(kAfterRows, AFTER_ROWS) /* kMerge to kRelease */
+    X(kAfterRows, AFTER_ROWS) /* kMerge to kRelease */                                         \
+    X(kChunks, CHUNKS)        /* chunks [first, last) of the chains that are cut, in order */
 
 enum class TaskKind : int8_t {
 #define VS_TASK_KIND(constant, name) constant,

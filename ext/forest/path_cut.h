@@ -1,0 +1,217 @@
+// A long chain in chunks that run side by side.
+//
+// Let x, y > 0 be rows with the same zeros, and h(x, y) = log max(x / y) - log min(x / y).
+//
+// Theorem (CERTIFICATES, sections 2 and 8). A message increases no h: x W and y W are mixtures of
+// the same rows of W with weights x and y, so that each entry of x W is one of y W times a mean of
+// x / y; and a local factor cancels in the ratio. So if each chunk is entered by a message that
+// differs from the last one of its neighbour by h_j, all messages of chunk j differ from those of
+// an uncut pass by d_j <= d_{j-1} + h_j, its marginals by at most (exp(d_j + d'_j) - 1) / 4.
+//
+// A chunk guesses the messages that enter it: they run in over a few positions on either side of
+// its own part, from rows of ones. Where that guess and what the neighbour has found agree, to
+// kAgree, nothing is left to be done. Elsewhere the true message is passed on through the chunk,
+// in order, and the chunk is done again with it. A cut that is kept adds less to the radius of a
+// proof than rounding does on a tenth of a chunk. A probe of the chain says how far messages have
+// to run in, and whether their influence dies at all; where it does not, the chain is not cut.
+#pragma once
+
+#include "forest/path_exact.h"
+#include "rows/pack.h"
+#include "forest/level.h"
+
+namespace VS_NS {
+
+// The rows of a chunk: messages that have run in, and those that it ends with, both ways.
+enum class CutRow { kEntryForward, kLeftForward, kEntryBackward, kLeftBackward };
+
+template <class D>
+typename D::T* cut_row(const vs::PathPass* pass, const D& d, int64_t chunk, CutRow which) {
+    return static_cast<typename D::T*>(pass->cut_rows) +
+           (4 * chunk + static_cast<int64_t>(which)) * d.Kp;
+}
+
+template <class D>
+bool chunk_init(Lane<D>& s, D& d, const vs::PathPass* pass, int64_t chunk, vs::Scratch& scratch) {
+    const vs::Chains& c = pass->model.arrays;
+    const vs::Chunk& part = pass->chunk[chunk];
+    if (!lane_init(s, d, c, part.sequence,
+                   RowsOf<typename D::In>::row(pass->marginals, c.dtype), scratch)) {
+        return false;
+    }
+    s.head = part.begin == 0;
+    s.tail = part.end == s.n;
+    s.n = part.end - part.begin;
+    s.begin += part.begin;
+    s.edge += part.begin;
+    if (s.out) s.out = s.out + part.begin * d.K;
+    s.chunk = chunk;
+    s.enter = part.first - part.begin;
+    s.last = part.last - part.begin;
+    s.edges = part.last - part.first - (part.first == 0);
+    const vs::ChunkEnd& end = pass->chunk_end[chunk];
+    if (end.wrong_f) s.true_f = cut_row(pass, d, chunk - 1, CutRow::kLeftForward);
+    if (end.wrong_b) s.true_b = cut_row(pass, d, chunk + 1, CutRow::kLeftBackward);
+    if (pass->again) return true;  // neighbours read the rows
+    if (s.enter > 0) s.entry_f = cut_row(pass, d, chunk, CutRow::kEntryForward);
+    if (s.last < s.n) s.entry_b = cut_row(pass, d, chunk, CutRow::kEntryBackward);
+    s.left_f = cut_row(pass, d, chunk, CutRow::kLeftForward);
+    return true;
+}
+
+template <class D>
+void finish_chunk(vs::PathPass* pass, const D& d, const Lane<D>& s) {
+    vs::ChunkEnd& end = pass->chunk_end[s.chunk];
+    end.status = s.status;
+    end.added = s.added;
+    end.log_mass = s.status == vs::kOk ? Exact<D>::log_z(d, s) : 0.0;
+    if (pass->again) return;
+    std::memcpy(cut_row(pass, d, s.chunk, CutRow::kLeftBackward), s.y,
+                sizeof(*s.y) * static_cast<size_t>(d.Kp));
+    pass->control->done.fetch_add(s.last - s.enter, std::memory_order_relaxed);
+}
+
+// h(x, y), or infinity where the zeros differ. Entries that are next to nothing beside what is
+// trusted (see Floor) may have been held at a floor in one of the rows: they are left out.
+template <class D>
+double apart(const typename D::T* x, const typename D::T* y, int K) {
+    using T = typename D::T;
+    if constexpr (D::kUnit == 1.0) {
+        double low = INFINITY, high = -INFINITY;
+        for (int k = 0; k < K; ++k) {
+            if (D::alive(x[k]) != D::alive(y[k])) return INFINITY;
+            if (!D::alive(x[k])) continue;
+            low = std::fmin(low, x[k] - y[k]);
+            high = std::fmax(high, x[k] - y[k]);
+        }
+        return high > low ? high - low : 0.0;
+    } else {
+        constexpr T least = sizeof(T) == 8 ? static_cast<T>(1e-130) : T(0);
+        double low = INFINITY, high = 0.0;
+        for (int k = 0; k < K; ++k) {
+            if ((x[k] > T(0)) != (y[k] > T(0))) return INFINITY;
+            if (!(x[k] > least) && !(y[k] > least)) continue;
+            const double ratio = static_cast<double>(x[k]) / static_cast<double>(y[k]);
+            low = std::fmin(low, ratio);
+            high = std::fmax(high, ratio);
+        }
+        return high > low ? high / low - 1.0 : 0.0;
+    }
+}
+template <class T>
+constexpr double kAgree = sizeof(T) == 8 ? 0x1p-46 : 0x1p-17;
+
+// One chunk's messages in one direction, from the true one that enters it.
+template <class D>
+bool pass_on(vs::PathPass* pass, D& d, Ticker& ticker, int64_t chunk, bool forward,
+             vs::Scratch& scratch) {
+    Exact<D> engine(d, ticker);
+    Lane<D> s;
+    if (!chunk_init(s, d, pass, chunk, scratch)) return false;
+    NoSink sink;
+    s.out = typename D::Row();
+    s.entry_f = s.entry_b = s.left_f = nullptr;
+    const CutRow left = forward ? CutRow::kLeftForward : CutRow::kLeftBackward;
+    if (forward) {
+        if (!engine.group_forward(&s, 1, Role::kPass)) return true;
+    } else {
+        if (!engine.group_backward(&s, 1, Role::kPass, sink)) return true;
+    }
+    std::memcpy(cut_row(pass, d, chunk, left), forward ? s.message : s.y,
+                sizeof(*s.y) * static_cast<size_t>(d.Kp));
+    return true;
+}
+
+// How far two messages run, one from a guess, until they agree: at most kFarthest + 1.
+constexpr int64_t kFarthest = 72, kBefore = 24;
+template <class D>
+int64_t probe_at(vs::PathPass* pass, D& d, Ticker& ticker, int64_t sequence, int64_t at,
+                 bool forward, vs::Scratch& scratch) {
+    Exact<D> engine(d, ticker);
+    NoSink sink;
+    Lane<D> s[2];
+    for (Lane<D>& lane : s) {
+        if (!lane_init(lane, d, pass->model.arrays, sequence, typename D::Row(), scratch)) return 0;
+        lane.begin += at;
+        lane.edge += at;
+        lane.n = lane.last = kBefore + kFarthest + 1;
+        lane.head = lane.tail = false;
+    }
+    const auto send = [&](Lane<D>* lanes, int m, int64_t i0, int64_t i1) {
+        return forward ? engine.forward(lanes, m, i0, i1, Role::kPass)
+                       : engine.backward(lanes, m, i0, i1, Role::kPass, sink);
+    };
+    if (!send(s, 1, 0, kBefore)) return 0;
+    d.ones(forward ? s[1].message : s[1].y);
+    for (int64_t i = 0; i < kFarthest; ++i) {
+        if (!send(s, 2, kBefore + i, kBefore + i + 1)) return 0;
+        const double h = forward ? apart<D>(s[0].message, s[1].message, d.K)
+                                 : apart<D>(s[0].y, s[1].y, d.K);
+        if (h <= kAgree<typename D::T>) return i + 1;
+    }
+    return kFarthest + 1;
+}
+
+// How far messages have to run in, 0: influence does not die. Read in a few places, by n alone.
+template <class D>
+int64_t probe_chain(vs::PathPass* pass, D& d, Ticker& ticker, int64_t sequence,
+                    vs::Scratch& scratch) {
+    const vs::Chains& c = pass->model.arrays;
+    const int64_t n = c.offset[sequence + 1] - c.offset[sequence];
+    const int64_t room = n - kBefore - kFarthest - 1;
+    const int64_t probes = n < 16384 ? 2 : n < 65536 ? 4 : 8;
+    int64_t most = room > 0 ? 0 : kFarthest + 1;
+    for (int64_t q = 0; q < 2 * probes && most <= kFarthest; ++q) {
+        const vs::Scratch::Mark mark = scratch.mark();
+        const int64_t steps = probe_at(pass, d, ticker, sequence, room * (2 * (q / 2) + 1) / (2 * probes),
+                                       q % 2 == 0, scratch);
+        scratch.rewind(mark);
+        most = steps > most ? steps : most;
+    }
+    for (int64_t run_in : {16, 32, 64, 96}) {
+        if (4 * most <= 3 * run_in) return run_in;
+    }
+    return 0;
+}
+
+// Both of these on the calling thread; answers stand in the pass.
+template <class D>
+void cut_task(vs::PathPass* pass, const vs::Work& work) {
+    using T = typename D::T;
+    const vs::Chains& c = pass->model.arrays;
+    vs::Scratch& scratch = pass->scratch[work.worker];
+    scratch.reset();
+    const Input<typename D::In> in(c);
+    const Packed<T> packed = packed_view<T>(*pass->packing);
+    T* tmp = scratch.array<T>(2 * static_cast<int64_t>(Tiling<T>(c.n_labels).Kp));
+    D d(in, packed, tmp);
+    pass->run_in = 0;
+    if (tmp == nullptr || !d.open(scratch)) return;
+    std::memset(tmp, 0, sizeof(T) * static_cast<size_t>(2 * d.Kp));
+    Ticker ticker(pass->control, true, c.n_labels, D::kSlower);
+    const int64_t which = work.item.first;
+    switch (work.verb) {
+        case vs::Verb::kPathProbe:
+            pass->run_in = probe_chain(pass, d, ticker, which, scratch);
+            return;
+        case vs::Verb::kPathCompare: {  // the cut between a chunk and its neighbour
+            const bool forward = work.kind == vs::TaskKind::kForward;
+            const CutRow entry = forward ? CutRow::kEntryForward : CutRow::kEntryBackward;
+            const CutRow left = forward ? CutRow::kLeftForward : CutRow::kLeftBackward;
+            const int64_t from = forward ? -1 : 1;
+            for (int64_t i = work.item.first; i < work.item.last; ++i) {
+                const double h = apart<D>(cut_row(pass, d, i, entry),
+                                          cut_row(pass, d, i + from, left), d.K);
+                vs::ChunkEnd& end = pass->chunk_end[i];
+                (forward ? end.wrong_f : end.wrong_b) = !(h <= kAgree<T>);
+            }
+            return;
+        }
+        default:  // kPathPassOn
+            if (!pass_on(pass, d, ticker, which, work.kind == vs::TaskKind::kForward, scratch)) {
+                pass->control->stop.store(2);
+            }
+    }
+}
+
+}  // namespace VS_NS

@@ -1,0 +1,127 @@
+// Chains that are cut into chunks: which, and how the chunks are joined.
+#include <algorithm>
+
+#include "core/sum.h"
+#include "forest/call.h"
+
+namespace vs {
+namespace {
+
+// What is wrong with a chain is what is wrong with a chunk: what ends the call first.
+int32_t worse(int32_t a, int32_t b) {
+    const auto rank = [](int32_t status) {
+        return status == kWiden ? 1 : status == kOk ? 0 : 1 + status;
+    };
+    return rank(b) > rank(a) ? b : a;
+}
+
+}  // namespace
+
+Cuts PathCall::cut(std::vector<int64_t>& order) {
+    const CutRule rule = cut_rule();
+    Cuts cuts;
+    if (rule.least < 0 || is_log(arithmetic_)) return cuts;
+    PathPass p;
+    fill(p);
+    p.scratch = session_.temporary();
+    std::vector<int64_t> in_chunks, rest;
+    for (int64_t s : order) {
+        p.run_in = 0;
+        if (length(c_, s) >= rule.least && !control_.stop.load()) {
+            if (rule.run_in > 0) {
+                p.run_in = rule.run_in;
+            } else {
+                level().run(&p, {Verb::kPathProbe, TaskKind::kPiece, {s, s + 1}, 0, nullptr});
+            }
+        }
+        const size_t before = cuts.chunk.size();
+        if (p.run_in > 0) cut_chain(c_, s, p.run_in, cuts);
+        (cuts.chunk.size() > before ? in_chunks : rest).push_back(s);
+    }
+    order = in_chunks;
+    order.insert(order.end(), rest.begin(), rest.end());
+    return cuts;
+}
+
+std::vector<int64_t> PathCall::join(PathPass& p, const Cuts& cuts, const ForestPlan& whole,
+                                    std::vector<double>& sums, int64_t size) {
+    std::vector<int64_t> uncut;
+    p.scratch = session_.temporary();
+    const auto do_chunk = [&](Verb verb, bool forward, int64_t first, int64_t last) {
+        const TaskKind kind = forward ? TaskKind::kForward : TaskKind::kBackward;
+        level().run(&p, {verb, kind, {first, last}, 0, nullptr});
+    };
+    bool any = false;
+    for (size_t which = 0; which < cuts.end.size(); ++which) {
+        const int64_t first = cuts.first(which), last = cuts.end[which];
+        int32_t status = kOk;
+        for (int64_t i = first; i < last; ++i) status = worse(status, p.chunk_end[i].status);
+        if (status != kOk) continue;
+        do_chunk(Verb::kPathCompare, true, first + 1, last);
+        do_chunk(Verb::kPathCompare, false, first, last - 1);
+        int64_t wrong = 0;
+        for (int64_t i = first; i < last; ++i) {
+            wrong += p.chunk_end[i].wrong_f + p.chunk_end[i].wrong_b;
+        }
+        if (wrong == 0) continue;
+        any = true;
+        // Passing messages on in order takes longer than a pass from both ends.
+        if (cut_rule().run_in == 0 && 8 * wrong > last - first) {
+            uncut.push_back(cuts.chunk[at(first)].sequence);
+            for (int64_t i = first; i < last; ++i) p.chunk_end[i].left_out = true;
+            continue;
+        }
+        for (int64_t i = first + 1; i < last && !control_.stop.load(); ++i) {
+            if (!p.chunk_end[i].wrong_f) continue;
+            do_chunk(Verb::kPathPassOn, true, i, i + 1);
+            if (i + 1 < last) do_chunk(Verb::kPathCompare, true, i + 1, i + 2);
+        }
+        for (int64_t i = last - 2; i >= first && !control_.stop.load(); --i) {
+            if (!p.chunk_end[i].wrong_b) continue;
+            do_chunk(Verb::kPathPassOn, false, i, i + 1);
+            if (i > first) do_chunk(Verb::kPathCompare, false, i - 1, i);
+        }
+    }
+    if (any) {
+        // Whole tasks are done again: each has one table of sums.
+        std::vector<int64_t> again;
+        Tasks tasks;
+        for (int64_t t = 0; t < whole.tasks.size(); ++t) {
+            const Item item = whole.tasks.item(t);
+            if (whole.tasks.kind(t) != TaskKind::kChunks) continue;
+            const bool wrong = std::any_of(
+                p.chunk_end + item.first, p.chunk_end + item.last,
+                [](const ChunkEnd& e) { return e.wrong_f || e.wrong_b || e.left_out; });
+            if (!wrong) continue;
+            again.push_back(t);
+            tasks.add(TaskKind::kChunks, item.first, item.last, 0.0);
+            if (r_.expectations) std::fill_n(sums.data() + t * size, size, 0.0);
+        }
+        tasks.finish();
+        p.again = true;
+        run(tasks.view("join"), threads_for(whole.nanoseconds, r_.threads),
+            [&](int64_t task, int worker) {
+                double* to = r_.expectations ? sums.data() + again[at(task)] * size : nullptr;
+                level().run(&p, {Verb::kPathExact, TaskKind::kChunks, tasks.item(task), worker, to});
+            });
+    }
+    for (size_t which = 0; which < cuts.end.size(); ++which) {
+        const int64_t first = cuts.first(which), last = cuts.end[which];
+        if (p.chunk_end[first].left_out) continue;
+        const int64_t s = cuts.chunk[at(first)].sequence;
+        Sum log_z;
+        double added = 0.0;
+        int32_t status = kOk;
+        for (int64_t i = first; i < last; ++i) {
+            log_z.add(p.chunk_end[i].log_mass);
+            added += p.chunk_end[i].added;
+            status = worse(status, p.chunk_end[i].status);
+        }
+        if (status == kOk && arithmetic_ == kLinear32 && added > 1e-7) status = kWiden;
+        status_[at(s)] = status;
+        if (status == kOk) log_z_[s] = log_z.total();
+    }
+    return uncut;
+}
+
+}  // namespace vs
