@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -40,6 +40,13 @@ class Selection(Protocol):
 
     def bounds_of(self, result: GraphResult) -> Bounds:
         """Return what is known of the distance to the whole graph."""
+
+
+class SelectionFinder(Protocol):
+    """Who knows whom to ask about features and left-out factors."""
+
+    def __call__(self) -> Selection:
+        """Return whom to ask."""
 
 
 class GraphResult(FactorResult):
@@ -113,7 +120,7 @@ class GraphResult(FactorResult):
         "residuals",
         "state",
     )
-    _selection: ClassVar[Callable[[], Selection]]
+    _selection: ClassVar[SelectionFinder]
     _derived = ("_flat", "_limit", "_marginals", "_solved")
 
     log_z: float
@@ -191,7 +198,7 @@ class GraphResult(FactorResult):
             return value
 
     @classmethod
-    def ask_of_factors(cls, selection: Callable[[], Selection]) -> None:
+    def ask_of_factors(cls, selection: SelectionFinder) -> None:
         """Hand over who finds who knows features and left-out factors; it lies above results."""
         cls._selection = staticmethod(selection)
 
@@ -237,7 +244,7 @@ class GraphResult(FactorResult):
         """
         wanted = np.array(feature_indices(self._model, self.n_factors), dtype=np.int64)
         return frozen(
-            type(self)._selection().expectations(self._conditioned(), self._model, wanted)
+            self._selection().expectations(self._conditioned(), self._model, wanted)
         )
 
     def bounds(self) -> Bounds:
@@ -253,7 +260,7 @@ class GraphResult(FactorResult):
         (0.001, 0.075, True)
         """
         if self._bounds is None:
-            self._fill(_bounds=type(self)._selection().bounds_of(self))
+            self._fill(_bounds=self._selection().bounds_of(self))
         found = self._bounds
         assert found is not None
         return found
