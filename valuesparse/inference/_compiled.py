@@ -37,7 +37,7 @@ from valuesparse.inference._search import within
 from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.inference._watch import NOBODY, Watch
 from valuesparse.models import FactorGraph
-from valuesparse.models._evidence import Evidence, Known, known_of, soft_sum, split
+from valuesparse.models._evidence import Evidence, Known, asked, known_of, soft_sum, split
 
 __all__ = ["Compiled"]
 
@@ -200,6 +200,14 @@ class Compiled:
         if not evidence:
             self._own = held, soft, dict(given)
         return held, soft, given
+
+    def _more(
+        self, evidence: Evidence | None, likelihood: Evidence | None
+    ) -> Evidence | Known | None:
+        """Return the evidence of a question, likelihoods included."""
+        if likelihood is None:
+            return evidence
+        return asked(self._graph, {} if evidence is None else evidence, likelihood)
 
     def _merged(self, evidence: Evidence | Known | None) -> tuple[Array, dict[int, Array], Known]:
         """Return states that are known, likelihoods, and both as one question's evidence."""

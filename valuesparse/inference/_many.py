@@ -23,6 +23,9 @@ __all__ = ["ManyQuestions"]
 
 Codes = npt.NDArray[np.int32]
 
+#: Entries of all cliques from which on the states that evidence leaves out are worth more than what
+#: several questions share: these are asked one by one.
+_MOST_ENTRIES = 1e6
 #: Bytes for each entry of a clique: tables and places, and what each thread has of it.
 _TABLE_BYTES, _LANE_BYTES = 64, 64
 
@@ -74,7 +77,8 @@ class ManyQuestions(Questions):
         -----
         Equal rows are answered once. The tables of all cliques are made on the first call, and kept
         with the tree. Rows whose numbers need a wider range than float64's are asked again, one by
-        one; so are all rows where the tree takes too much memory for several questions at once.
+        one. So are all rows where the tree has over a million entries (the states that evidence rules
+        out are worth more then), or takes too much memory for several rows at once.
 
         Examples
         --------
@@ -114,7 +118,7 @@ class ManyQuestions(Questions):
                 watch.progress(done, rows)
             self._one(codes[row], flat[row], log_z, answers, row, workers, watch)
         watch.finish(rows)
-        how = "several at once" if tables is not None else "one by one: several do not fit"
+        how = "several at once" if tables is not None else "one by one, since its tables are large"
         return ManyResult(
             graph, flat, log_z, answers == 0, "junction_tree",
             f"a junction tree of width {self.width} was asked for, with {rows} rows, {how}",
@@ -133,6 +137,8 @@ class ManyQuestions(Questions):
 
     def _many_tables(self, workers: int, watch: Watch) -> _junction.Many | None:
         """Return the tables for many questions, made once; None where they do not fit."""
+        if self.table_size > _MOST_ENTRIES:
+            return None
         with self._lock:
             if self._tables is None:
                 self._tables = self._made_tables(workers, watch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -422,6 +422,32 @@ class JunctionTree(ManyQuestions):
         known = self._more(evidence, likelihood)
         return self._decode(known, resolve(threads), Watch(deadline, progress))
 
+    @overload
+    def sample(
+        self,
+        size: int,
+        rng: np.random.Generator | int | None = None,
+        *,
+        threads: int | None = None,
+        deadline: float | None = None,
+        progress: Progress | None = None,
+        evidence: Evidence | None = None,
+        likelihood: Evidence | None = None,
+        frame: Literal[False] = False,
+    ) -> npt.NDArray[np.int64]: ...
+    @overload
+    def sample(
+        self,
+        size: int,
+        rng: np.random.Generator | int | None = None,
+        *,
+        threads: int | None = None,
+        deadline: float | None = None,
+        progress: Progress | None = None,
+        evidence: Evidence | None = None,
+        likelihood: Evidence | None = None,
+        frame: Literal[True],
+    ) -> pandas.DataFrame: ...
     def sample(
         self,
         size: int,
@@ -460,14 +486,6 @@ class JunctionTree(ManyQuestions):
         known = self._more(evidence, likelihood)
         states = self._sample(count, generator, known, resolve(threads), watch)
         return frame_of(self._graph, states) if frame else states
-
-    def _more(
-        self, evidence: Evidence | None, likelihood: Evidence | None
-    ) -> Evidence | Known | None:
-        """Return the evidence of a question, likelihoods included."""
-        if likelihood is None:
-            return evidence
-        return asked(self._graph, {} if evidence is None else evidence, likelihood)
 
     def __repr__(self) -> str:
         return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,34 @@ if TYPE_CHECKING:
 __all__ = ["log_prob", "sample"]
 
 
+@overload
+def sample(
+    model: Chain | Tree | FactorGraph,
+    size: int,
+    rng: np.random.Generator | int | None = None,
+    *,
+    threads: int | None = None,
+    deadline: float | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    evidence: Mapping[Any, Any] | None = None,
+    likelihood: Mapping[Any, Any] | None = None,
+    memory_limit: int | None = None,
+    frame: Literal[False] = False,
+) -> npt.NDArray[np.int64]: ...
+@overload
+def sample(
+    model: FactorGraph,
+    size: int,
+    rng: np.random.Generator | int | None = None,
+    *,
+    threads: int | None = None,
+    deadline: float | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    evidence: Mapping[Any, Any] | None = None,
+    likelihood: Mapping[Any, Any] | None = None,
+    memory_limit: int | None = None,
+    frame: Literal[True],
+) -> pandas.DataFrame: ...
 def sample(
     model: Chain | Tree | FactorGraph,
     size: int,

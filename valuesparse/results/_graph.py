@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -330,6 +330,10 @@ class GraphResult(FactorResult):
         """Iterations of loopy inference; 0 for other methods."""
         return self.stats.get("iterations", 0)
 
+    @overload
+    def __getitem__(self, variable: str | int) -> FloatArray: ...
+    @overload
+    def __getitem__(self, variable: Any) -> Any: ...
     def __getitem__(self, variable: Any) -> Any:
         """Return the marginal of a variable, by name or number; ``r["rain", "yes"]`` of a state."""
         v, state = self._model.place(variable)
