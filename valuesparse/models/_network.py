@@ -312,7 +312,7 @@ class Network(Factors):
         >>> data = {"rain": ["no", "no", "yes", None], "wet": ["no", "yes", "yes", "yes"]}
         >>> graph = graph.fit(data)
         >>> vs.infer(graph, evidence={"wet": "yes"})["rain", "yes"]
-        0.52
+        0.47
         >>> graph.fitted.converged
         True
         """
