@@ -77,8 +77,8 @@ class ManyQuestions(Questions):
         -----
         Equal rows are answered once. The tables of all cliques are made on the first call, and kept
         with the tree. Rows whose numbers need a wider range than float64's are asked again, one by
-        one. So are all rows where the tree has over a million entries (the states that evidence rules
-        out are worth more then), or takes too much memory for several rows at once.
+        one. So are all rows where the tree has over a million entries, since the states that
+        evidence rules out are worth more then, or takes too much memory for several rows at once.
 
         Examples
         --------

@@ -54,6 +54,7 @@ class _Probability(NamedTuple):
     begin: int
     shape: tuple[int, ...]  # the variable itself comes last
     values: list[float]
+    rounded: bool  # whether all rows sum to one but for rounding
 
 
 class _Text:
@@ -170,6 +171,22 @@ def _scan(text: _Text) -> tuple[dict[str, _Variable], list[_Probability]]:
     for name, variable in variables.items():
         if name not in probabilities:
             raise text.error(variable.begin, f"variable {name}", "it has no probability block")
+    if not _parents_first(probabilities):
+        _require_no_cycle(text, probabilities)
+    return variables, [probabilities[name] for name in variables]
+
+
+def _parents_first(probabilities: dict[str, _Probability]) -> bool:
+    """Whether the blocks of a file stand in an order in which there can be no cycle."""
+    seen: set[str] = set()
+    for probability in probabilities.values():
+        if not seen.issuperset(probability.parents):
+            return False
+        seen.add(probability.child)
+    return True
+
+
+def _require_no_cycle(text: _Text, probabilities: dict[str, _Probability]) -> None:
     try:
         graphlib.TopologicalSorter({p.child: p.parents for p in probabilities.values()}).prepare()
     except graphlib.CycleError as error:
@@ -178,7 +195,6 @@ def _scan(text: _Text) -> tuple[dict[str, _Variable], list[_Probability]]:
         raise text.error(
             child.begin, f"probability of {child.child}", f"a cycle: {cycle}"
         ) from None
-    return variables, [probabilities[name] for name in variables]
 
 
 def _variable(text: _Text, match: re.Match[str]) -> tuple[_Variable, int]:
@@ -248,20 +264,26 @@ def _probability(
         )
     own, *parents = (variables[name] for name in names)
     shape = (*(len(p.states) for p in parents), len(own.states))
-    values = _all_rows(body, parents, len(own.states), size)
-    if values is None:
-        values = _row_by_row(text, body, begin, chunk, [own, *parents], size)
-    return _Probability(names[0], tuple(names[1:]), begin, shape, values)
+    found = _all_rows(body, parents, len(own.states), size)
+    if found is None:
+        found = _row_by_row(text, body, begin, chunk, [own, *parents], size), False
+    return _Probability(names[0], tuple(names[1:]), begin, shape, *found)
 
 
-def _all_rows(body: str, parents: list[_Variable], k: int, size: int) -> list[float] | None:
-    """Return the numbers of a block, row by row; None where anything about it is unusual."""
+def _all_rows(
+    body: str, parents: list[_Variable], k: int, size: int
+) -> tuple[list[float], bool] | None:
+    """Return the numbers of a block, row by row, and whether rows sum to one but for rounding.
+
+    None where anything about it is unusual.
+    """
     *entries, rest = body.split(";")
     if rest.strip():
         return None
     values = [0.0] * size
     used = bytearray(size // k)
     states = [parent.states for parent in parents]
+    limit, rounded = _ROUNDED * k, True
     try:
         for entry in entries:
             if parents:
@@ -280,10 +302,11 @@ def _all_rows(body: str, parents: list[_Variable], k: int, size: int) -> list[fl
             if numbers.translate(_NUMERIC) or ("-" in numbers and _SIGNED.search(numbers)):
                 return None
             used[row] = 1
+            rounded = rounded and abs(sum(found) - 1.0) <= limit
             values[row * k : (row + 1) * k] = found
     except (KeyError, ValueError, IndexError):
         return None
-    return values if all(used) else None
+    return (values, rounded) if all(used) else None
 
 
 def _row_by_row(
@@ -362,7 +385,10 @@ def _normalised(text: _Text, probabilities: list[_Probability]) -> npt.NDArray[n
     for p in probabilities:
         values += p.values
         lengths += [p.shape[-1]] * (len(p.values) // p.shape[-1])
-    flat, k = np.array(values), np.array(lengths)
+    flat = np.array(values)
+    if all(p.rounded for p in probabilities):
+        return flat
+    k = np.array(lengths)
     sums = np.add.reduceat(flat, np.cumsum(k) - k)
     off = np.abs(sums - 1.0)
     # Not NaN either: a number may be too large for a double.
