@@ -89,11 +89,11 @@ def difference(ours: vs.FactorGraph, theirs: vs.FactorGraph) -> float:
     return largest
 
 
-def many(rows: int, samples: int) -> None:
+def many(names: list[str], rows: int, samples: int) -> None:
     print("| network | infer_many µs/row | loop µs/row | ratio | one by one | largest difference |")
     print("|---|---:|---:|---:|---:|---:|")
     files = {path.name.split(".")[0]: path for path in networks()}
-    for name in MANY:
+    for name in names:
         graph = vs.read_bif(files[name])
         jt = vs.JunctionTree(graph)
         rng = np.random.default_rng(0)
@@ -129,6 +129,7 @@ def many(rows: int, samples: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--only", choices=("bif", "many"))
+    parser.add_argument("--networks", nargs="+", default=list(MANY), help="of infer_many")
     parser.add_argument("--samples", type=int, default=7)
     parser.add_argument("--rows", type=int, default=10_000)
     options = parser.parse_args()
@@ -137,7 +138,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             reading(Path(folder), options.samples)
     if options.only != "bif":
-        many(options.rows, options.samples)
+        many(options.networks, options.rows, options.samples)
 
 
 if __name__ == "__main__":
