@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import valuesparse as vs
+from valuesparse.inference import trw_dual_bound
 
 RAIN = [0.8, 0.2]
 WET = [[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]]
@@ -177,6 +178,7 @@ def _every(graph: vs.FactorGraph, likelihood: Any) -> Any:
     yield vs.infer(graph.with_evidence({}, likelihood=likelihood)).log_z
     yield vs.bounds.log_z(graph, likelihood=likelihood).upper
     yield vs.relax(graph, likelihood=likelihood).log_z
+    yield trw_dual_bound(graph, likelihood=likelihood).upper
 
 
 def test_likelihoods_are_probabilities_wherever_evidence_is_taken() -> None:

@@ -18,7 +18,7 @@ from valuesparse.inference._network import (
 )
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
-from valuesparse.models._evidence import Evidence, Known, known_of
+from valuesparse.models._evidence import Evidence, Known, asked, known_of
 from valuesparse.threads import resolve
 
 __all__ = ["DualBound", "best_forest", "probabilities", "shares", "trw_dual_bound"]
@@ -95,6 +95,7 @@ def trw_dual_bound(
     graph: FactorGraph,
     *,
     evidence: Evidence | Known | None = None,
+    likelihood: Evidence | None = None,
     trees: int = 8,
     method: TRW | None = None,
     threads: int | None = None,
@@ -108,6 +109,8 @@ def trw_dual_bound(
         Any tables, zeros included.
     evidence : mapping, optional
         Instead of the graph's own.
+    likelihood : mapping, optional
+        {variable: a likelihood for each state}, numbers >= 0 (no logarithms), beside the evidence.
     trees : int, default 8
         Forests to begin with; more where it takes more to hold every factor.
     method : TRW, optional
@@ -144,7 +147,7 @@ def trw_dual_bound(
     True
     """
     as_count("trees", trees, at_least=1)
-    given = known_of(graph, evidence).given
+    given = known_of(graph, asked(graph, evidence, likelihood)).given
     if method is None:
         method = TRW(max_iterations=200)
     elif not isinstance(method, TRW):

@@ -97,22 +97,7 @@ def fit(
 
 def _families(graph: FactorGraph) -> list[_Family]:
     """Return the conditional tables of a Bayesian network; ValueError where it is none."""
-    own: dict[int, int] = {}
-    for f in range(graph.n_factors):
-        v = graph.conditional.get(f)
-        if v is None:
-            raise ValueError(
-                f"factor {f} is no conditional table, and only these are learnt from data: use "
-                "add_cpt"
-            )
-        if v in own:
-            raise ValueError(
-                f"variable {graph.names[v]!r} has two conditional tables, factors {own[v]} and {f}"
-            )
-        own[v] = f
-    for v, name in enumerate(graph.names):
-        if v not in own:
-            raise ValueError(f"variable {name!r} has no conditional table: add one with add_cpt")
+    graph.conditional_tables("fit")
     if graph.evidence:
         name = graph.names[next(iter(graph.evidence))]
         raise ValueError(

@@ -64,7 +64,7 @@ def write_bif(graph: FactorGraph, target: Target) -> None:
     <BLANKLINE>
     """
     require_graph(graph)
-    own = _tables_of(graph)
+    own = graph.conditional_tables("BIF")
     if graph.evidence:
         v = next(iter(graph.evidence))
         raise ValueError(
@@ -89,27 +89,6 @@ def write_bif(graph: FactorGraph, target: Target) -> None:
     for v, name in enumerate(names):
         lines += _block(graph, own[v], name, names, states)
     write_text(target, "\n".join(lines) + "\n")
-
-
-def _tables_of(graph: FactorGraph) -> dict[int, int]:
-    """Return the factor that is the conditional table of each variable."""
-    own: dict[int, int] = {}
-    for f in range(graph.n_factors):
-        v = graph.conditional.get(f)
-        if v is None:
-            raise ValueError(
-                f"factor {f} is no conditional table, and BIF holds nothing else: use add_cpt, or "
-                "write_uai"
-            )
-        if v in own:
-            raise ValueError(
-                f"variable {graph.names[v]!r} has two conditional tables, factors {own[v]} and {f}"
-            )
-        own[v] = f
-    for v, name in enumerate(graph.names):
-        if v not in own:
-            raise ValueError(f"variable {name!r} has no conditional table: add one with add_cpt")
-    return own
 
 
 def _block(

@@ -230,6 +230,34 @@ class Network(Factors):
                     seen[u] = v
                     left.append(u)
 
+    def conditional_tables(self, what: str) -> dict[int, int]:
+        """Return the factor that is the conditional table of each variable, by numbers.
+
+        Raises
+        ------
+        ValueError
+            Unless each variable has one and there is no other factor; `what` needs that.
+        """
+        own: dict[int, int] = {}
+        for f in range(self.n_factors):
+            v = self.conditional.get(f)
+            if v is None:
+                raise ValueError(
+                    f"factor {f} is no conditional table, and {what} takes nothing else: use add_cpt"
+                )
+            if v in own:
+                raise ValueError(
+                    f"variable {self.names[v]!r} has two conditional tables, factors {own[v]} and "
+                    f"{f}"
+                )
+            own[v] = f
+        for v, name in enumerate(self.names):
+            if v not in own:
+                raise ValueError(
+                    f"variable {name!r} has no conditional table: add one with add_cpt"
+                )
+        return own
+
     def parents(self, variable: Any) -> tuple[Any, ...]:
         """Return the names (or numbers) of a variable's parents; ValueError where it has no table.
 
