@@ -243,7 +243,8 @@ class Network(Factors):
             v = self.conditional.get(f)
             if v is None:
                 raise ValueError(
-                    f"factor {f} is no conditional table, and {what} takes nothing else: use add_cpt"
+                    f"factor {f} is no conditional table, and {what} takes nothing else: use "
+                    "add_cpt"
                 )
             if v in own:
                 raise ValueError(
