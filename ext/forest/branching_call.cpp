@@ -216,7 +216,8 @@ void BranchingCall::finish(const std::vector<int64_t>& done) {
 // Sums over edges, after the way down.
 void BranchingCall::add_edges() {
     const int64_t kk = c_.n_labels * c_.n_labels;
-    const int64_t size = (r_.model.tables == Tables::kTyped ? r_.model.n_tables : 1) * kk;
+    const int64_t all = (r_.model.tables == Tables::kTyped ? r_.model.n_tables : 1) * kk;
+    const int64_t size = r_.pairs ? std::max(int64_t{1}, r_.pairs->n_listed()) : all;
     // Cut by the data alone: sums over tasks must not show the threads.
     const int64_t most = r_.expectations ? std::min(int64_t{64}, int64_t{8000000} / size) : 64;
     const int64_t tasks = std::max(int64_t{1}, std::min(most, t_.n / 256));

@@ -1,6 +1,7 @@
 // Sums over edges, of the rows that the way down keeps of each (BranchingPass::edge_left).
 #pragma once
 
+#include "core/at.h"
 #include "rows/edges.h"
 #include "forest/branching_buffers.h"
 
@@ -68,7 +69,18 @@ class BranchingEdges {
         }
         return true;
     }
+    void add_listed(const vs::SparseTable& pairs, int64_t s) {
+        const T *a = left(s), *g = right(s);
+        for (int l = 0; l < w_.K; ++l) {
+            if (!(a[l] > T(0))) continue;
+            for (int64_t e = pairs.start[vs::at(l)]; e < pairs.start[vs::at(l) + 1]; ++e) {
+                sums_[e] += static_cast<double>(a[l] * g[pairs.column[vs::at(e)]]);
+            }
+        }
+    }
     void add_sums(const int64_t* slot, int m) {
+        for (int i = 0; i < m && w_.pass.pairs; ++i) add_listed(*w_.pass.pairs, slot[i]);
+        if (w_.pass.pairs) return;
         constexpr int kBlock = sizeof(T) == 8 ? kWindow : 8;
         const size_t row = sizeof(T) * static_cast<size_t>(w_.Kp);
         for (int i0 = 0; i0 < m; i0 += kBlock) {
@@ -111,6 +123,15 @@ class BranchingEdges {
             if (!w_.ticker.go_on(kSteps)) return false;
             D& d = w_.domain(s);
             const int64_t edge = w_.table(s), kk = static_cast<int64_t>(w_.K) * w_.K;
+            if (sums && w_.pass.pairs) {
+                const vs::SparseTable& pairs = *w_.pass.pairs;
+                d.edge_marginal(edge, left(s), right(s), 1.0, [&](int l, const T* xi) {
+                    for (int64_t e = pairs.start[vs::at(l)]; e < pairs.start[vs::at(l) + 1]; ++e) {
+                        sums[e] += static_cast<double>(xi[pairs.column[vs::at(e)]]);
+                    }
+                });
+                continue;
+            }
             const Row out = row < 0 ? Row() : pairwise() + row * kk;
             const double energy =
                 edge_answers(d, edge, left(s), right(s), 1.0, out, sums, 1.0, energies != nullptr);

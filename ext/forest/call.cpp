@@ -245,17 +245,20 @@ bool Call::pack() {
         packing_[0] = prepared->packing;
         return true;
     }
-    // The others read rows of tables.
-    const bool sums = !islands_ && !r_.energies;
     const auto made = [&](size_t i, bool rows, std::vector<Packing>& out, bool depth) {
         return pack_table(level().packing, pool(), tables_[i], arithmetic_, rows, r_.threads,
                           session_.packing, session_.temporary(), &out[i], &control_, depth);
     };
     for (size_t i = 0; i < tables_.size(); ++i) {
-        if (tables_[i].sparse && sums && !is_log(arithmetic_)) {
-            const bool fits =
-                pack_sparse(*tables_[i].sparse, computes(), session_.packing, &packing_[i]);
-            if (!fits) return false;
+        const SparseTable* list = tables_[i].sparse;
+        // The depths of a sum of rows and columns have no such default.
+        const bool plain = !list || (list->rows.empty() && list->columns.empty());
+        if (list && !islands_ && (plain || !r_.energies) && !is_log(arithmetic_)) {
+            if (!pack_sparse(*list, computes(), session_.packing, &packing_[i])) return false;
+            if (r_.energies &&
+                !pack_sparse(*list, computes(), session_.packing, &depth_[i], true)) {
+                return false;
+            }
             continue;
         }
         if (!spell()) return false;
@@ -270,7 +273,7 @@ void Call::fill(Pass& p) {
     p.log_z = log_z_;
     p.arithmetic = arithmetic_;
     p.packing = packing_.data();
-    p.depth = !depth_.empty() && depth_[0].forward ? depth_.data() : nullptr;
+    p.depth = !depth_.empty() && (depth_[0].forward || depth_[0].sparse) ? depth_.data() : nullptr;
     p.one_way = one_way_;
     p.status = status_.data();
     p.scratch = session_.keep();

@@ -55,7 +55,7 @@ struct Request {
     const int64_t* pairwise_row = nullptr;
     // The sum of the pairwise marginals xi, (K, K); of those of each type where tables are kTyped.
     double* expectations = nullptr;
-    // Chains: of these pairs alone, in their order; null: of all.
+    // Where the table is shared: of these pairs alone, in their order; null: of all.
     const SparseTable* pairs = nullptr;
     int64_t expectation_chunks = 64;  // chains: the most partial sums of them,
     const double* weights = nullptr;  // (B,) and what each chain counts in it; null: 1

@@ -95,7 +95,7 @@ class Depth {
         if (scratch.failed) return false;
         packed_ = packed_view<T>(packing);
         new (d_) D(in, packed_, tmp);
-        return true;
+        return d_->open(scratch);
     }
     // The energies of m <= kRows edges.
     void add(int m, const T* const* a, const T* const* g, const double* mass,

@@ -65,16 +65,24 @@ double lowest(const std::vector<double>& x) {
     return x.empty() ? 0.0 : *std::min_element(x.begin(), x.end());
 }
 
-// Of D: exp(rows - their largest), and exp(rest + that + columns - shift).
+// exp(x - shift), or that times shift - x.
+double weight_of(const SparseTable& t, double x, bool depth) {
+    if (!(x > kForbidden)) return 0.0;
+    const double e = std::exp(x - t.largest);
+    return depth ? e * (t.largest - x) : e;
+}
+
+// Of D: exp(rows - their largest), and exp(rest + that + columns - shift). A depth has no rows and
+// columns.
 struct Factors {
     std::vector<double> rows, columns;
 
-    explicit Factors(const SparseTable& t) : rows(at(t.n_labels), 1.0), columns(at(t.n_labels)) {
+    Factors(const SparseTable& t, bool depth) : rows(at(t.n_labels), 1.0), columns(at(t.n_labels)) {
         const double top = highest(t.rows);
         for (size_t i = 0; i < rows.size(); ++i) {
             if (!t.rows.empty()) rows[i] = std::exp(t.rows[i] - top);
             const double more = t.columns.empty() ? 0.0 : t.columns[i];
-            columns[i] = t.rest > kForbidden ? std::exp(t.rest + top + more - t.largest) : 0.0;
+            columns[i] = weight_of(t, t.rest + top + more, depth);
         }
     }
 };
@@ -88,7 +96,7 @@ T* copied(const std::vector<double>& x, Scratch& s) {
 
 // By column where `turned`; `mine`: factors of the ends that entries are listed for.
 template <class T>
-void pack_side(const SparseTable& t, bool turned, const std::vector<double>& mine,
+void pack_side(const SparseTable& t, bool depth, bool turned, const std::vector<double>& mine,
                const std::vector<double>& others, Scratch& s, SparseSide* out) {
     const int64_t K = t.n_labels, n = t.n_listed();
     int64_t* start = s.array<int64_t>(K + 1);
@@ -107,7 +115,7 @@ void pack_side(const SparseTable& t, bool turned, const std::vector<double>& min
             for (int64_t e = t.start[at(l)]; e < t.start[at(l) + 1]; ++e) {
                 const int64_t k = t.column[at(e)];
                 const int64_t to = turned ? k : l, from = turned ? l : k;
-                const double x = std::exp(t.score[at(e)] - t.largest);
+                const double x = weight_of(t, t.score[at(e)], depth);
                 f(to, from, x, x - mine[at(to)] * others[at(from)]);
             }
         }
@@ -135,10 +143,10 @@ void pack_side(const SparseTable& t, bool turned, const std::vector<double>& min
 }
 
 template <class T>
-void pack_both(const SparseTable& t, Scratch& s, Packing* out) {
-    const Factors f(t);
-    pack_side<T>(t, true, f.columns, f.rows, s, &out->sparse_forward);
-    pack_side<T>(t, false, f.rows, f.columns, s, &out->sparse_backward);
+void pack_both(const SparseTable& t, bool depth, Scratch& s, Packing* out) {
+    const Factors f(t, depth);
+    pack_side<T>(t, depth, true, f.columns, f.rows, s, &out->sparse_forward);
+    pack_side<T>(t, depth, false, f.rows, f.columns, s, &out->sparse_backward);
     double all = 0.0;
     for (double c : f.columns) all += c;
     out->positive = t.rest > kForbidden;
@@ -276,14 +284,15 @@ std::unique_ptr<SparseTable> find_default(int dtype, const void* table, int64_t 
     return t && t->pays(dtype) ? std::move(t) : nullptr;
 }
 
-bool pack_sparse(const SparseTable& t, int compute, Scratch& s, Packing* out) {
+bool pack_sparse(const SparseTable& t, int compute, Scratch& s, Packing* out, bool depth) {
     *out = Packing();
     out->sparse = true;
+    out->depth = depth;
     out->shift = t.largest;
     if (compute == kFloat32) {
-        pack_both<float>(t, s, out);
+        pack_both<float>(t, depth, s, out);
     } else {
-        pack_both<double>(t, s, out);
+        pack_both<double>(t, depth, s, out);
     }
     return !s.failed;
 }

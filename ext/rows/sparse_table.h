@@ -85,7 +85,9 @@ const ListedScores* list_scores(const SparseTable& table, int dtype, int compute
                                 Scratch& workspace);
 
 struct Packing;
-// exp(table) for `compute`, both directions; false: no memory.
-bool pack_sparse(const SparseTable& table, int compute, Scratch& workspace, Packing* out);
+// exp(table) for `compute`, both directions; `depth`: times shift - table, of a table whose default
+// is one number. False: no memory.
+bool pack_sparse(const SparseTable& table, int compute, Scratch& workspace, Packing* out,
+                 bool depth = false);
 
 }  // namespace vs

@@ -87,7 +87,7 @@ def rows_of(output: str) -> dict[str, list[str]]:
     """Return the cells of the table by the name of their setting."""
     found = {}
     for line in output.splitlines():
-        match = re.match(r" (exact|ζ = [\d.]+)( ◀)?((?: +[\d.e-]+)+) *$", line)
+        match = re.match(r" (exact|ζ = [\d.]+|tol = [\d.]+)( ◀)?((?: +[\d.e-]+)+) *$", line)
         if match:
             found[match[1]] = match[3].split()
     return found
@@ -95,11 +95,12 @@ def rows_of(output: str) -> dict[str, list[str]]:
 
 def test_scores_of_any_model(arrays: tuple[Path, Path], tmp_path: Path) -> None:
     plot = tmp_path / "plot.png"
-    result = run(*arrays, "--zeta", "0.9", "--zeta", "0", "--zeta", "0.9", "-t", "1", "-o", plot)
+    asked = ["--zeta", "0.9", "--zeta", "0", "--zeta", "0.9", "--tol", "0.01", "--tol", "0.001"]
+    result = run(*arrays, *asked, "-t", "1", "-o", plot)
     assert result.exit_code == 0, result.output
     assert "5 sequences, 72 tokens, 6 labels, float64" in result.output
     rows = rows_of(result.output)
-    assert list(rows) == ["exact", "ζ = 0.9", "ζ = 0"]
+    assert list(rows) == ["exact", "ζ = 0.9", "ζ = 0", "tol = 0.01", "tol = 0.001"]
     assert rows["exact"][1:3] + rows["exact"][4:6] == ["1.00", "100.00", "0", "0"]
     with np.load(arrays[0]) as model, np.load(arrays[1]) as data:
         chain = vs.Chain(data["unary"], model["transition"], LENGTHS, start=model["start"])
@@ -116,7 +117,11 @@ def test_scores_of_any_model(arrays: tuple[Path, Path], tmp_path: Path) -> None:
         assert float(cells[3]) == pytest.approx(100 * (best == gold).mean(), abs=0.01)
         assert float(cells[4]) == pytest.approx(errors.mean(), rel=0.06)
         assert float(cells[5]) == pytest.approx(errors.max(), rel=0.06)
-        assert float(cells[6]) == pytest.approx(100 * (r.islands >= 0).mean(), abs=0.06)
+        assert float(cells[6]) == pytest.approx(r.certify().error.max(), abs=6e-4)
+        assert float(cells[7]) == pytest.approx(100 * (r.islands >= 0).mean(), abs=0.06)
+    for tol in (0.01, 0.001):
+        cells = rows[f"tol = {tol:g}"]
+        assert float(cells[5]) <= float(cells[6]) <= tol
     assert plot.read_bytes().startswith(b"\x89PNG")
     assert str(plot) in result.output
     assert {p.name for p in tmp_path.iterdir()} == {"model.npz", "data.npz", "plot.png"}
@@ -274,12 +279,16 @@ def test_arrays_by_name() -> None:
 
 def test_a_ladder_times_what_it_reports(rng: np.random.Generator) -> None:
     chain = vs.Chain(rng.normal(size=(9, 3)), np.zeros((3, 3)))
-    ladder = Ladder(chain, [0.5], 1)
-    assert list(ladder.functions) == ["exact", "ζ = 0.5"]
+    ladder = Ladder(chain, [0.5], 1, [0.01])
+    assert list(ladder.functions) == ["exact", "ζ = 0.5", "tol = 0.01"]
     for name, function in ladder.functions.items():
         np.testing.assert_array_equal(function().marginals, ladder.results[name].marginals)
-    exact, half = ladder.rows({"exact": 9e-6, "ζ = 0.5": 3e-6}, None)
-    assert (exact.zeta, half.zeta) == (None, 0.5)
+    seconds = {"exact": 9e-6, "ζ = 0.5": 3e-6, "tol = 0.01": 1e-6}
+    exact, half, bounded = ladder.rows(seconds, None)
+    assert (exact.zeta, half.zeta, bounded.zeta) == (None, 0.5, None)
+    assert (exact.tol, half.tol, bounded.tol) == (None, None, 0.01)
+    assert 0 <= bounded.max_error <= bounded.proved <= 0.01
+    assert half.max_error <= half.proved <= half.max_error + 1e-9
     assert half.speed == pytest.approx(3 * exact.speed)
     assert microseconds(exact) == pytest.approx(1)
     assert math.isnan(exact.accuracy)

@@ -82,7 +82,11 @@ def choose(rows: Sequence[Row], budget: Budget) -> int | None:
         plain = (i for i in within if rows[i].zeta is None and rows[i].tol is None)
         exact = next(plain, fastest)
         return fastest if rows[fastest].speed >= _WORTH * rows[exact].speed else exact
-    return min(within, key=lambda i: (error_of(rows[i], budget.measure), microseconds(rows[i]), i))
+    def merit(i: int) -> tuple[float, bool, float, int]:  # exact before what is only proved
+        error = error_of(rows[i], budget.measure)
+        return error, rows[i].tol is not None, microseconds(rows[i]), i
+
+    return min(within, key=merit)
 
 
 def on_front(rows: Sequence[Row], measure: str) -> list[bool]:

@@ -227,12 +227,8 @@ def listed_expectations(model: Chain | Tree, threads: int | None) -> csr_array:
             raise ValueError("sparse: a tree with several tables has dense expectations only")
         return csr_array(sums)
     start, columns = table.pairs()
-    if isinstance(model, Tree):
-        rows = np.repeat(np.arange(k), np.diff(start))
-        sums = expectations(model, threads)[rows, columns]
-    else:
-        sums = np.zeros(columns.size)
-        _ask(model, resolve(threads), expectations=sums, pairs=table)
+    sums = np.zeros(columns.size)
+    _ask(model, resolve(threads), expectations=sums, pairs=table)
     return csr_array((sums, columns.astype(np.int64), start), shape=(k, k))
 
 
