@@ -78,8 +78,8 @@ cdef extern from "forest/listing.h" namespace "vs" nogil:
                                     Control*) noexcept
     void c_list "vs::list"(const PoolApi&, const Rows&, double, int, const int64_t*, int32_t*,
                            void*, double*, Control*) noexcept
-    void c_distances "vs::distances"(const PoolApi&, const Rows&, const void*, int, double*,
-                                     Control*) noexcept
+    void c_distances "vs::distances"(const PoolApi&, const Rows&, const void*, const int32_t*, int,
+                                     double*, double*, Control*) noexcept
     void c_top "vs::top"(const PoolApi&, const Rows&, int64_t, int, int64_t*, void*,
                          Control*) noexcept
 
@@ -402,17 +402,20 @@ def listed(marginals, double least, int threads):
     return start, labels, values, unlisted
 
 
-def distances(marginals, others, int threads):
-    """Return the largest distance (n,) of each row (n, K) from that of `others`."""
+def distances(marginals, others, labels, int threads):
+    """Return the largest distance (n,) of each row (n, K) from that of `others`, and the share of
+    it that its label (n,) int32 does not have, 0 where that is below 0."""
     cdef Call call = Call(0, None, None, None)
     cdef Rows rows = rows_of(marginals)
-    found = np.empty(rows.n)
+    found, left = np.empty(rows.n), np.empty(rows.n)
     cdef const void* other = data(others)
+    cdef const int32_t* label = <const int32_t*>data(labels)
     cdef double* out = <double*>data(found)
+    cdef double* rest = <double*>data(left)
     with nogil:
-        c_distances(pool_api[0], rows, other, threads, out, &call.control)
+        c_distances(pool_api[0], rows, other, label, threads, out, rest, &call.control)
     call.end(kOk)
-    return found
+    return found, left
 
 
 def top(marginals, int64_t k, int threads):

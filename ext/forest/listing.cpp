@@ -105,12 +105,20 @@ void top(const PoolApi& pool, const Rows& rows, int64_t k, int threads, int64_t*
     });
 }
 
-void distances(const PoolApi& pool, const Rows& rows, const void* others, int threads, double* out,
-               Control* control) {
+void distances(const PoolApi& pool, const Rows& rows, const void* others, const int32_t* label,
+               int threads, double* out, double* rest, Control* control) {
     by_type(rows.dtype, [&](auto type) {
         using In = decltype(type);
         const auto f = [&](const In* p, int64_t i) {
             out[i] = distance(p, static_cast<const In*>(others) + i * rows.K, rows.K);
+            rest[i] = 0.0;
+            if (label[i] < 0) return;
+            double other = 0.0;  // summed without the label: nothing cancels
+            for (int64_t k = 0; k < rows.K; ++k) {
+                other += k == label[i] ? 0.0 : static_cast<double>(p[k]);
+            }
+            const double lost = 1.0 + static_cast<double>(rows.K + 8) * 0x1p-52;
+            rest[i] = other * lost / (other + static_cast<double>(p[label[i]]));
         };
         each_row<In>(pool, "distances", rows, threads, control, f);
     });

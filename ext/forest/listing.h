@@ -25,8 +25,9 @@ void list(const PoolApi& pool, const Rows& rows, double least, int threads, cons
 void top(const PoolApi& pool, const Rows& rows, int64_t k, int threads, int64_t* labels,
          void* values, Control* control);
 
-// out[i]: the largest distance of row i from that of `others`, rows of the same type.
-void distances(const PoolApi& pool, const Rows& rows, const void* others, int threads, double* out,
-               Control* control);
+// out[i]: the largest distance of row i from that of `others`, rows of the same type; rest[i]: the
+// share of row i that label[i] does not have, at least, 0 where that is below 0.
+void distances(const PoolApi& pool, const Rows& rows, const void* others, const int32_t* label,
+               int threads, double* out, double* rest, Control* control);
 
 }  // namespace vs

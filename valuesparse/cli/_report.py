@@ -127,8 +127,8 @@ def results_table(measurements: Measurements) -> Table:
             _error(row.mean_error),
             _error(row.max_error),
             proved(row),
-            _percent(row.islands, 1),
-            _percent(row.full, 1),
+            _percent(row.islands, 0),
+            _percent(row.full, 0),
             style="bold green" if i == best and row.zeta is not None else None,
         )
     return table

@@ -141,12 +141,8 @@ class Certificate:
         return f"Certificate(variables={self.error.size}, error={most:.3g})"
 
 
-def interval(
-    m: Array, radius: Floats, slack: Floats, labels: int | None = None
-) -> tuple[Floats, Floats]:
+def interval(m: Array, radius: Floats, slack: Floats) -> tuple[Floats, Floats]:
     """Return bounds (N, K) on the exact marginals, rounded outward.
-
-    With `labels` bounds (N,) on one of so many for each variable, which are shares of their sums.
 
     With G the radius and U the slack (CERTIFICATES, section 1, where the mass U may lie on either
     side of m)::
@@ -154,11 +150,10 @@ def interval(
         lower = (m - U) e^(-G/2) / ((m - U) e^(-G/2) + (1 - m + U) e^(G/2))
         upper = (m + U) e^(G/2) / ((m + U) e^(G/2) + (1 - m - U) e^(-G/2))
     """
-    k = m.shape[1] if labels is None else labels
+    k = m.shape[1]
     wide = m.astype(np.float64)
-    if labels is None:
-        wide /= np.maximum(wide.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-        radius, slack = radius[:, None], slack[:, None]
+    wide /= np.maximum(wide.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    radius, slack = radius[:, None], slack[:, None]
     lost = (k + 8) * 2.0**-52  # of 1 - m
     known = np.isfinite(radius) & (radius < _LARGEST_RADIUS) & np.isfinite(slack)
     half = np.exp(np.where(known, radius, 0.0) / 2)

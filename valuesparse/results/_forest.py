@@ -235,16 +235,19 @@ class ForestResult(Result, Generic[Model]):
         if self._proof is not None and self._listed is None:
             return self._proved()
         exact, proof = self._engine.proved(self._model, threads)
-        proof = proof.each(lambda: self._engine.owner(self._model))
+        # What not being v, of share `rest`, can be at most: section 1 of CERTIFICATES.
+        with np.errstate(over="ignore"):
+            growth = np.exp(np.minimum(proof.radius, 700.0))
+            extra = 2 * proof.slack * growth + 2.0**-51
+        if proof.alike:
+            owner = self._engine.owner(self._model)
+            growth, extra, proof = growth[owner], extra[owner], proof.each(lambda: owner)
         # As far as from the marginals that have a proof, and what these may be off by.
-        error = _forest.distances(exact, self.marginals, resolve(threads)) * (1 + 2.0**-22)
+        error, rest = _forest.distances(exact, self.marginals, self.islands, resolve(threads))
+        error *= 1 + 2.0**-22
         error += proof.error
-        held = np.flatnonzero(self.islands >= 0)
-        wrong = np.zeros(exact.shape[0])
-        kept = self.islands[held]
-        shares = exact[held, kept] / exact.sum(axis=1, dtype=np.float64)[held]
-        lower = interval(shares, proof.radius[held], proof.slack[held], exact.shape[1])[0]
-        wrong[held] = 1.0 - lower + 2.0**-53
+        wrong = rest * growth + extra
+        wrong[self.islands < 0] = 0.0
         return Certificate(exact, proof, np.minimum(error + 2.0**-53, 1.0), np.minimum(wrong, 1.0))
 
     def with_proof(self, proof: Proof, model: Model, **fields: Any) -> Self:
