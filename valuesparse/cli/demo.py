@@ -83,8 +83,7 @@ def demo(
                 without Python's calls.
       agree     share of the words whose best tag is that of exact inference
       gold      share of the words whose best tag is the one in the corpus
-      error     a word's largest absolute error of a marginal: mean, max over words,
-                and the largest that is proved
+      error     the largest absolute error of a marginal, and what is proved of it
       islands   share of the words held deterministic in the end
       full msgs share of the messages that cost K² operations; the rest cost K
 
