@@ -23,7 +23,7 @@ RIVAL_SENTENCES = 200
 #: Thresholds that are tried unless others are asked for.
 ZETAS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 #: Tolerances that are tried, likewise.
-TOLS = (1e-1, 1e-2, 1e-3, 1e-4)
+TOLS = (1e-1, 1e-2, 1e-3)
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
