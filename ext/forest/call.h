@@ -98,6 +98,7 @@ class PathCall : public Call {
     // Returns the sequences that are not cut after all.
     std::vector<int64_t> join(PathPass& p, const Cuts& cuts, const ForestPlan& plan,
                               std::vector<double>& sums, int64_t size);
+    void do_again(PathPass& p, const ForestPlan& plan, std::vector<double>& sums, int64_t size);
     void sample();
     void find_islands();
     ForestPlan plan(const std::vector<int64_t>& order, const Cuts& cuts, int arithmetic) const;

@@ -12,24 +12,25 @@ CutRule& cut_rule() {
 }
 
 void cut_chain(const Chains& c, int64_t sequence, int64_t run_in, Cuts& cuts) {
-    constexpr int64_t kTimes = 32;  // a chunk is so many times as long as its entry
+    // A chunk is so many times as long as its entry: the fewer the more groups there are to share.
+    constexpr int64_t kLeastTimes = 12, kMostTimes = 32, kGroups = 64;
     const int64_t n = length(c, sequence), own = n - run_in, together = sequences_together(c);
     int64_t count = 0;
     if (cut_rule().chunk > 0) {
         count = own / cut_rule().chunk;
     } else {
-        const int64_t wanted = kTimes * run_in * together;
+        const int64_t wanted = std::clamp(own / kGroups, kLeastTimes * run_in * together,
+                                          kMostTimes * run_in * together);
         count = together * std::max(int64_t{2}, (own + wanted / 2) / wanted);
     }
-    if (count >= 2 && own >= 2) {
-        const int64_t step = (own + count - 1) / count;
-        count = (own + step - 1) / step;
-        for (int64_t j = 0; j < count; ++j) {
-            const int64_t begin = j * step;
-            cuts.chunk.push_back({sequence, begin, std::min(n, begin + step + 2 * run_in),
-                                  j > 0 ? begin + run_in : 0,
-                                  j + 1 < count ? begin + step + run_in : n});
-        }
+    if (count < 2 || own < 2) return;
+    const int64_t step = (own + count - 1) / count;
+    count = (own + step - 1) / step;
+    for (int64_t j = 0; j < count; ++j) {
+        const int64_t begin = j * step;
+        cuts.chunk.push_back({sequence, begin, std::min(n, begin + step + 2 * run_in),
+                              j > 0 ? begin + run_in : 0,
+                              j + 1 < count ? begin + step + run_in : n});
     }
     cuts.end.push_back(static_cast<int64_t>(cuts.chunk.size()));
 }

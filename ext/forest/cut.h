@@ -28,6 +28,7 @@ struct ChunkEnd {
 struct CutRule {
     int64_t least = 4096;  // positions of the shortest chain that is cut; negative: none is
     int64_t chunk = 0, run_in = 0;
+    double agree = 0.0;  // how far apart messages may be that count as the same
 };
 CutRule& cut_rule();  // for tests, between calls
 
@@ -47,7 +48,7 @@ inline int64_t chunks_together(const Chains& c, const Chunk* chunk, int64_t firs
     return m;
 }
 
-// Cuts a sequence into chunks of one length, as (n, K) and `run_in` say.
+// Cuts a sequence into chunks of one length, as (n, K) and `run_in` say, unless it is too short.
 void cut_chain(const Chains& c, int64_t sequence, int64_t run_in, Cuts& cuts);
 
 }  // namespace vs

@@ -32,6 +32,7 @@ struct PathPass : Pass {
     ChunkEnd* chunk_end = nullptr;
     void* cut_rows = nullptr;
     bool again = false;  // chunks whose entries were wrong are done again
+    double agree = 0.0;  // see CutRule
     int64_t run_in = 0;  // the answer of a probe
 };
 

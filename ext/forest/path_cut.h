@@ -10,7 +10,7 @@
 //
 // A chunk guesses the messages that enter it: they run in over a few positions on either side of
 // its own part, from rows of ones. Where that guess and what the neighbour has found agree, to
-// kAgree, nothing is left to be done. Elsewhere the true message is passed on through the chunk,
+// 2^-46 (float32: 2^-17), nothing is left to be done. Elsewhere the true message is passed on through the chunk,
 // in order, and the chunk is done again with it. A cut that is kept adds less to the radius of a
 // proof than rounding does on a tenth of a chunk. A probe of the chain says how far messages have
 // to run in, and whether their influence dies at all; where it does not, the chain is not cut.
@@ -68,7 +68,7 @@ void finish_chunk(vs::PathPass* pass, const D& d, const Lane<D>& s) {
     if (pass->again) return;
     std::memcpy(cut_row(pass, d, s.chunk, CutRow::kLeftBackward), s.y,
                 sizeof(*s.y) * static_cast<size_t>(d.Kp));
-    pass->control->done.fetch_add(s.last - s.enter, std::memory_order_relaxed);
+    if (s.status == vs::kOk) pass->control->done.fetch_add(s.last - s.enter, std::memory_order_relaxed);
 }
 
 // h(x, y), or infinity where the zeros differ. Entries that are next to nothing beside what is
@@ -99,7 +99,10 @@ double apart(const typename D::T* x, const typename D::T* y, int K) {
     }
 }
 template <class T>
-constexpr double kAgree = sizeof(T) == 8 ? 0x1p-46 : 0x1p-17;
+double agreed(const vs::PathPass* pass) {
+    if (pass->agree > 0.0) return pass->agree;
+    return sizeof(T) == 8 ? 0x1p-46 : 0x1p-17;
+}
 
 // One chunk's messages in one direction, from the true one that enters it.
 template <class D>
@@ -147,7 +150,7 @@ int64_t probe_at(vs::PathPass* pass, D& d, Ticker& ticker, int64_t sequence, int
         if (!send(s, 2, kBefore + i, kBefore + i + 1)) return 0;
         const double h = forward ? apart<D>(s[0].message, s[1].message, d.K)
                                  : apart<D>(s[0].y, s[1].y, d.K);
-        if (h <= kAgree<typename D::T>) return i + 1;
+        if (h <= agreed<typename D::T>(pass)) return i + 1;
     }
     return kFarthest + 1;
 }
@@ -203,7 +206,7 @@ void cut_task(vs::PathPass* pass, const vs::Work& work) {
                 const double h = apart<D>(cut_row(pass, d, i, entry),
                                           cut_row(pass, d, i + from, left), d.K);
                 vs::ChunkEnd& end = pass->chunk_end[i];
-                (forward ? end.wrong_f : end.wrong_b) = !(h <= kAgree<T>);
+                (forward ? end.wrong_f : end.wrong_b) = !(h <= agreed<T>(pass));
             }
             return;
         }

@@ -24,6 +24,7 @@ Cuts PathCall::cut(std::vector<int64_t>& order) {
     PathPass p;
     fill(p);
     p.scratch = session_.temporary();
+    p.agree = rule.agree;
     std::vector<int64_t> in_chunks, rest;
     for (int64_t s : order) {
         p.run_in = 0;
@@ -46,19 +47,41 @@ Cuts PathCall::cut(std::vector<int64_t>& order) {
 std::vector<int64_t> PathCall::join(PathPass& p, const Cuts& cuts, const ForestPlan& whole,
                                     std::vector<double>& sums, int64_t size) {
     std::vector<int64_t> uncut;
+    std::vector<int32_t> status(cuts.end.size(), kOk);
     p.scratch = session_.temporary();
+    p.agree = cut_rule().agree;
+    const auto ends = [&](size_t which) { return Item{cuts.first(which), cuts.end[which]}; };
     const auto do_chunk = [&](Verb verb, bool forward, int64_t first, int64_t last) {
         const TaskKind kind = forward ? TaskKind::kForward : TaskKind::kBackward;
         level().run(&p, {verb, kind, {first, last}, 0, nullptr});
     };
     bool any = false;
+    // What its chunks have added to sums is taken back; positions count when they are done again.
+    const auto leave_out = [&](size_t which) {
+        for (int64_t i = ends(which).first; i < ends(which).last; ++i) {
+            const Chunk& part = cuts.chunk[at(i)];
+            if (p.chunk_end[i].status == kOk) control_.done.fetch_sub(part.last - part.first);
+            p.chunk_end[i].left_out = true;
+        }
+        any = true;
+    };
+    const auto read_status = [&](size_t which) {
+        if (p.chunk_end[ends(which).first].left_out) return;
+        double added = 0.0;
+        for (int64_t i = ends(which).first; i < ends(which).last; ++i) {
+            status[which] = worse(status[which], p.chunk_end[i].status);
+            added += p.chunk_end[i].added;
+        }
+        const bool wide = arithmetic_ == kLinear32 && added > 1e-7;
+        if (status[which] == kOk && wide) status[which] = kWiden;
+        if (status[which] == kWiden) leave_out(which);
+    };
     for (size_t which = 0; which < cuts.end.size(); ++which) {
-        const int64_t first = cuts.first(which), last = cuts.end[which];
-        int32_t status = kOk;
-        for (int64_t i = first; i < last; ++i) status = worse(status, p.chunk_end[i].status);
-        if (status != kOk) continue;
+        const int64_t first = ends(which).first, last = ends(which).last;
+        read_status(which);
+        if (status[which] != kOk) continue;
         do_chunk(Verb::kPathCompare, true, first + 1, last);
-        do_chunk(Verb::kPathCompare, false, first, last - 1);
+        if (!one_way_) do_chunk(Verb::kPathCompare, false, first, last - 1);
         int64_t wrong = 0;
         for (int64_t i = first; i < last; ++i) {
             wrong += p.chunk_end[i].wrong_f + p.chunk_end[i].wrong_b;
@@ -68,7 +91,7 @@ std::vector<int64_t> PathCall::join(PathPass& p, const Cuts& cuts, const ForestP
         // Passing messages on in order takes longer than a pass from both ends.
         if (cut_rule().run_in == 0 && 8 * wrong > last - first) {
             uncut.push_back(cuts.chunk[at(first)].sequence);
-            for (int64_t i = first; i < last; ++i) p.chunk_end[i].left_out = true;
+            leave_out(which);
             continue;
         }
         for (int64_t i = first + 1; i < last && !control_.stop.load(); ++i) {
@@ -82,46 +105,47 @@ std::vector<int64_t> PathCall::join(PathPass& p, const Cuts& cuts, const ForestP
             if (i > first) do_chunk(Verb::kPathCompare, false, i - 1, i);
         }
     }
-    if (any) {
-        // Whole tasks are done again: each has one table of sums.
-        std::vector<int64_t> again;
-        Tasks tasks;
-        for (int64_t t = 0; t < whole.tasks.size(); ++t) {
-            const Item item = whole.tasks.item(t);
-            if (whole.tasks.kind(t) != TaskKind::kChunks) continue;
-            const bool wrong = std::any_of(
-                p.chunk_end + item.first, p.chunk_end + item.last,
-                [](const ChunkEnd& e) { return e.wrong_f || e.wrong_b || e.left_out; });
-            if (!wrong) continue;
-            again.push_back(t);
-            tasks.add(TaskKind::kChunks, item.first, item.last, 0.0);
-            if (r_.expectations) std::fill_n(sums.data() + t * size, size, 0.0);
-        }
-        tasks.finish();
-        p.again = true;
-        run(tasks.view("join"), threads_for(whole.nanoseconds, r_.threads),
-            [&](int64_t task, int worker) {
-                double* to = r_.expectations ? sums.data() + again[at(task)] * size : nullptr;
-                level().run(&p, {Verb::kPathExact, TaskKind::kChunks, tasks.item(task), worker, to});
-            });
+    p.again = true;
+    while (any && !control_.stop.load()) {
+        any = false;
+        do_again(p, whole, sums, size);
+        for (size_t which = 0; which < cuts.end.size(); ++which) read_status(which);
     }
     for (size_t which = 0; which < cuts.end.size(); ++which) {
-        const int64_t first = cuts.first(which), last = cuts.end[which];
-        if (p.chunk_end[first].left_out) continue;
-        const int64_t s = cuts.chunk[at(first)].sequence;
+        const int64_t s = cuts.chunk[at(ends(which).first)].sequence;
+        if (std::find(uncut.begin(), uncut.end(), s) != uncut.end()) continue;
+        status_[at(s)] = status[which];
         Sum log_z;
-        double added = 0.0;
-        int32_t status = kOk;
-        for (int64_t i = first; i < last; ++i) {
+        for (int64_t i = ends(which).first; i < ends(which).last; ++i) {
             log_z.add(p.chunk_end[i].log_mass);
-            added += p.chunk_end[i].added;
-            status = worse(status, p.chunk_end[i].status);
         }
-        if (status == kOk && arithmetic_ == kLinear32 && added > 1e-7) status = kWiden;
-        status_[at(s)] = status;
-        if (status == kOk) log_z_[s] = log_z.total();
+        if (status[which] == kOk) log_z_[s] = log_z.total();
     }
     return uncut;
+}
+
+void PathCall::do_again(PathPass& p, const ForestPlan& whole, std::vector<double>& sums,
+                        int64_t size) {
+    // Whole tasks are done again: each has one table of sums.
+    std::vector<int64_t> again;
+    Tasks tasks;
+    for (int64_t t = 0; t < whole.tasks.size(); ++t) {
+        const Item item = whole.tasks.item(t);
+        if (whole.tasks.kind(t) != TaskKind::kChunks) continue;
+        const bool wrong = std::any_of(
+            p.chunk_end + item.first, p.chunk_end + item.last,
+            [](const ChunkEnd& e) { return e.wrong_f || e.wrong_b || e.left_out; });
+        if (!wrong) continue;
+        again.push_back(t);
+        tasks.add(TaskKind::kChunks, item.first, item.last, 0.0);
+        if (r_.expectations) std::fill_n(sums.data() + t * size, size, 0.0);
+    }
+    tasks.finish();
+    run(tasks.view("join"), threads_for(whole.nanoseconds, r_.threads),
+        [&](int64_t task, int worker) {
+            double* to = r_.expectations ? sums.data() + again[at(task)] * size : nullptr;
+            level().run(&p, {Verb::kPathExact, TaskKind::kChunks, tasks.item(task), worker, to});
+        });
 }
 
 }  // namespace vs
