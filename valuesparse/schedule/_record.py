@@ -106,9 +106,10 @@ def plan(model: Chain | Tree | FactorGraph | JunctionTree, *, threads: int | Non
     model : Chain, Tree, FactorGraph or JunctionTree
         The model, or the tree compiled for one, with the evidence it was built with.
     threads : int, optional
-        At least 1; by default :func:`valuesparse.get_num_threads`. A chain that is long beside
-        the work of one thread is cut into four half passes that meet in its middle. The plans
-        of trees and of graphs are cut by cost alone and do not depend on it.
+        At least 1; by default :func:`valuesparse.get_num_threads`. Long chains are cut into
+        chunks, as they stand, on any number of threads; one that is not, and long beside the work
+        of one thread, is cut into four half passes that meet in its middle. The plans of trees
+        and of graphs are cut by cost alone and do not depend on it.
 
     Returns
     -------
