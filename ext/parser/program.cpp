@@ -76,7 +76,7 @@ void Program::lay_out(const Parts& parts, const double* potentials, const Trees&
     number_.assign(parts.nonprojective.size(), -1);
     path_.assign(at(parts.n + 1), {});
     for (size_t i = 0; i < number_.size(); ++i) {
-        if (modelled_[i]) {
+        if (!asked_[i].empty()) {
             add_nonprojective(parts, i, theta[i]);
         } else {
             local_[at(2 * parts.nonprojective[i] + 1)] += std::max(0.0, theta[i]);
@@ -113,38 +113,70 @@ void Program::add_flow(const Parts& parts, int64_t word) {
     }
 }
 
+// Of a part that costs, words that are not asked for allow it to be off; of one that pays all are.
 void Program::add_nonprojective(const Parts& parts, size_t i, double score) {
-    const int64_t a = parts.nonprojective[i];
-    const int64_t h = parts.head[at(a)], m = parts.modifier[at(a)];
-    for (int64_t k = std::min(h, m) + 1; k < std::max(h, m); ++k) {
+    const int64_t a = parts.nonprojective[i], h = parts.head[at(a)];
+    for (const int32_t k : asked_[i]) {
         if (path_[at(k)].empty()) add_flow(parts, k);
     }
     const int64_t v = number_[i] = variable(score);
     add({v, a}, {0});
-    std::vector<int64_t> negated{0};
-    scope_.push_back(v);
-    for (int64_t k = std::min(h, m) + 1; k < std::max(h, m); ++k) {
-        negated.push_back(static_cast<int64_t>(negated.size()));
-        scope_.push_back(path_[at(k)][at(h)]);
+    if (score > 0.0) {
+        std::vector<int64_t> negated{0};
+        scope_.push_back(v);
+        for (const int32_t k : asked_[i]) {
+            negated.push_back(static_cast<int64_t>(negated.size()));
+            scope_.push_back(path_[at(k)][at(h)]);
+        }
+        const auto size = static_cast<int64_t>(negated.size());
+        add(std::make_unique<factors::Or>(size, negated.data(), size));
     }
-    const auto size = static_cast<int64_t>(negated.size());
-    add(std::make_unique<factors::Or>(size, negated.data(), size));
-    for (int64_t k = std::min(h, m) + 1; k < std::max(h, m); ++k) {
-        add({a, path_[at(k)][at(h)], v}, {0});
+    for (const int32_t k : asked_[i]) add({a, path_[at(k)][at(h)], v}, {0});
+}
+
+// (words + 1,) the words that the root reaches by arcs of the point without passing h: all others
+// descend from h, whatever their flows are.
+void Program::reach(const Parts& parts, int32_t h) {
+    free_.assign(at(parts.n + 1), 0);
+    free_[0] = 1;
+    std::vector<int32_t> waiting{0};
+    while (!waiting.empty()) {
+        const int32_t from = waiting.back();
+        waiting.pop_back();
+        for (const int32_t m : below_[at(from)]) {
+            if (m == h || free_[at(m)]) continue;
+            free_[at(m)] = 1;
+            waiting.push_back(m);
+        }
     }
 }
 
-// Whether some part counted for more than it is worth: it gets a variable.
+// Whether some part counted for more than it is worth: its words get flows.
 bool Program::refine(const Parts& parts, const double* potentials) {
     const double* theta = potentials + parts.arcs() + parts.pairs();
+    below_.resize(at(parts.n + 1));
+    for (auto& list : below_) list.clear();
+    for (int64_t a = 0; a < parts.arcs() && !asked_.empty(); ++a) {
+        if (point[at(a)] > kSeen) below_[at(parts.head[at(a)])].push_back(parts.modifier[at(a)]);
+    }
     bool more = false;
-    for (size_t i = 0; i < modelled_.size(); ++i) {
+    for (size_t i = 0; i < asked_.size(); ++i) {
         const int32_t a = parts.nonprojective[i];
-        if (modelled_[i] || theta[i] == 0.0 || !(point[at(a)] > kSeen)) continue;
-        // Of a tree it is known whether the arc is non-projective.
-        if (answer.integral && parts.crosses(heads_.data(), a) == (theta[i] > 0.0)) continue;
-        modelled_[i] = 1;
-        more = true;
+        const int32_t h = parts.head[at(a)], m = parts.modifier[at(a)];
+        const bool pays = theta[i] > 0.0;
+        if (theta[i] == 0.0 || !(point[at(a)] > kSeen)) continue;
+        if (pays && (!asked_[i].empty() || (answer.integral && parts.crosses(heads_.data(), a)))) {
+            continue;
+        }
+        if (!pays) reach(parts, h);
+        for (int32_t k = std::min(h, m) + 1; k < std::max(h, m); ++k) {
+            std::vector<int32_t>& own = asked_[i];
+            if (!pays && (!free_[at(k)] || std::find(own.begin(), own.end(), k) != own.end())) {
+                continue;
+            }
+            own.push_back(k);
+            more = true;
+        }
     }
     return more;
 }
@@ -162,12 +194,12 @@ void Program::take_tree(const Parts& parts) {
     }
 }
 
-// Few arcs of an optimum are non-projective, and flows are many. So a program has variables for
-// the parts that matter alone, and grows until no other part counts for more than it is worth: then
+// Few arcs of an optimum are non-projective, and flows are many. So a program has flows of those
+// words alone that matter to a part, and grows until no part counts for more than it is worth: then
 // its optimum is that of the program with all of them.
 Status Program::solve(const Parts& parts, const double* potentials, const Trees& trees,
                       double tolerance, int64_t max_iterations, Control* control) {
-    modelled_.assign(parts.nonprojective.size(), 0);
+    asked_.assign(parts.nonprojective.size(), {});
     do {
         lay_out(parts, potentials, trees);
         dual::Graph graph;
@@ -186,7 +218,7 @@ Status Program::solve(const Parts& parts, const double* potentials, const Trees&
         const Status s = g_dual->decode(graph, tolerance, max_iterations, control, &answer);
         if (s != kOk) return s;
         if (answer.integral) std::copy(states.begin(), states.end(), point.begin());
-        if (!modelled_.empty()) take_tree(parts);
+        if (!asked_.empty()) take_tree(parts);
     } while (refine(parts, potentials));
     return kOk;
 }
@@ -200,11 +232,13 @@ void Program::whole(const Parts& parts, const double* potentials, double* out) c
             *out++ = *theta++ > 0.0 ? std::min(a, b) : std::max(a + b - 1.0, 0.0);
         }
     }
-    for (size_t i = 0; i < modelled_.size(); ++i) {
+    for (size_t i = 0; i < asked_.size(); ++i) {
         const int32_t a = parts.nonprojective[i];
-        *out++ = answer.integral ? states[at(a)] == 1 && parts.crosses(heads_.data(), a)
-                 : modelled_[i]  ? point[at(number_[i])]
-                                 : 0.0;
+        if (answer.integral) {
+            *out++ = states[at(a)] && parts.crosses(heads_.data(), a);
+        } else {
+            *out++ = asked_[i].empty() ? 0.0 : point[at(number_[i])];
+        }
     }
 }
 

@@ -50,6 +50,7 @@ class Program {
     void lay_out(const Parts& parts, const double* potentials, const Trees& trees);
     void add_flow(const Parts& parts, int64_t word);
     void add_nonprojective(const Parts& parts, size_t i, double score);
+    void reach(const Parts& parts, int32_t h);
     bool refine(const Parts& parts, const double* potentials);
     void take_tree(const Parts& parts);
 
@@ -58,12 +59,15 @@ class Program {
     std::vector<const double*> tables_;
     std::vector<const factors::Structured*> own_;
     std::vector<std::unique_ptr<factors::Structured>> kept_;
-    // Of parts of non-projectivity: which have a variable, and its number; of each word that has a
-    // flow, the path variables of the others.
-    std::vector<uint8_t> modelled_;
+    // Of parts of non-projectivity: the words between whose flows are asked for, and the number of
+    // the variable, where there are some. Of each word that has a flow, the path variables of the
+    // others.
+    std::vector<std::vector<int32_t>> asked_;
     std::vector<int64_t> number_;
     std::vector<std::vector<int64_t>> path_;
-    std::vector<int32_t> heads_;  // of the tree
+    std::vector<int32_t> heads_;               // of the tree
+    std::vector<std::vector<int32_t>> below_;  // modifiers of each head in the point
+    std::vector<uint8_t> free_;                // (words + 1,) of `reach`
 };
 
 }  // namespace vs::parser
