@@ -1,27 +1,55 @@
-"""The Python examples of the README and of docs/ run, each page from top to bottom."""
+"""The programs of the README and of docs/ run, each page from top to bottom; links lead somewhere."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import inspect
 import re
+import runpy
+import warnings
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import children
 import pages
 import pytest
 
+import valuesparse as vs
+
 ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 README = pytest.param(ROOT / "README.md", marks=pytest.mark.smoke)
-PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+WRITTEN = sorted(p for p in DOCS.rglob("*.md") if "pictures" not in p.parts)
+PAGES = [README, *WRITTEN]
+STARTS = sorted((DOCS / "start").glob("*.md"))
+GALLERY = sorted((DOCS / "gallery").glob("*.py"))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def name_of(page: Path) -> str:
+    """Return the name of a page among the tests."""
+    return page.relative_to(DOCS if DOCS in page.parents else ROOT).as_posix()
+
+
+def require_what_it_shows(page: Path) -> None:
+    """Skip a page of what is not here."""
+    if page.name == "hmm.md" and importlib.util.find_spec("valuesparse.hmm") is None:
+        pytest.skip("valuesparse.hmm is not here")
+    if page.name == "bayesian-network.md" and not hasattr(vs.FactorGraph, "add_cpt"):
+        pytest.skip("FactorGraph.add_cpt is not here")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_what_it_shows(page)
     monkeypatch.chdir(tmp_path)
     text = page.read_text(encoding="utf-8")
     if "import pycrfsuite" in text and ".install()" not in text:
         pytest.importorskip("pycrfsuite", reason="needs python-crfsuite")
     if "import CRF, metrics" in text or "import sklearn_crfsuite" in text:
         pytest.importorskip("sklearn", reason="needs scikit-learn: the extra sklearn")
+    if "import pandas" in text:
+        pytest.importorskip("pandas", reason="needs pandas")
     if "import torch" in text:
         pytest.importorskip("torch", reason="needs PyTorch: the extra torch")
     if ".install()" in text:  # not in this process, where other tests import the originals
@@ -33,8 +61,95 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         pages.run(page)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", STARTS, ids=name_of)
+def test_a_first_program_prints_what_its_page_says(page: Path, tmp_path: Path) -> None:
+    require_what_it_shows(page)
+    text = page.read_text(encoding="utf-8")
+    program = re.search(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    printed = re.search(r"^```text\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert program is not None and printed is not None
+    lines = [line for line in program[1].splitlines() if line and "import" not in line]
+    assert len(lines) <= 12, "a first program has ten lines or so"
+    done = children.run(f"import os\nos.chdir({str(tmp_path)!r})\n" + program[1])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == printed[1].split()
+
+
+@pytest.mark.parametrize("script", GALLERY, ids=lambda script: script.stem)
+def test_the_gallery_draws(script: Path) -> None:
+    matplotlib = pytest.importorskip("matplotlib", reason="needs matplotlib: the extra cli")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        runpy.run_path(str(script))
+    assert pyplot.gcf().axes
+    pyplot.close("all")
+
+
+def test_the_gallery_has_ten_pictures() -> None:
+    assert len(GALLERY) >= 10
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub and the site make them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    kept = [re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings]
+    return {heading.replace(" ", "-") for heading in kept}
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md"))], ids=name_of
+)
 def test_links_lead_somewhere(page: Path) -> None:
-    targets = re.findall(r"\]\((?!https?://)([^)#]+)", page.read_text(encoding="utf-8"))
-    missing = [target for target in targets if not (page.parent / target).exists()]
-    assert not missing
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        link = urlsplit(target)
+        if link.scheme:  # nobody is asked whether it is there
+            assert link.scheme in ("https", "http") and "." in link.netloc, target
+            continue
+        file = page if not link.path else page.parent / link.path
+        if link.path.startswith("pictures/"):  # made with the site
+            continue
+        assert file.exists(), target
+        if link.fragment and file.suffix == ".md":
+            assert link.fragment in anchors(file), target
+
+
+def reference() -> set[str]:
+    """Return the names that the pages of the reference are made of."""
+    texts = [page.read_text(encoding="utf-8") for page in (DOCS / "reference").glob("*.rst")]
+    names = r"^\.\. auto(?:class|exception|function):: (\S+)$"
+    return set(re.findall(names, "\n".join(texts), re.MULTILINE))
+
+
+MODULES = ("", ".bounds", ".factors", ".io", ".learning", ".parsing", ".relaxed", ".results",
+           ".schedule", ".crf", ".crf.crfsuite", ".inference", ".models")  # fmt: skip
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_name_is_in_the_reference(module: str) -> None:
+    def identity(path: str) -> object:
+        name, _, last = path.rpartition(".")
+        return getattr(importlib.import_module(name), last)
+
+    pytest.importorskip("sklearn", reason="needs scikit-learn: the extra sklearn")
+    described = [identity(name) for name in reference() if not name.startswith("valuesparse.torch")]
+    found = importlib.import_module("valuesparse" + module)
+    public = {name: getattr(found, name) for name in found.__all__}
+    missing = [
+        name
+        for name, value in public.items()
+        if (inspect.isclass(value) or inspect.isfunction(value))
+        and not any(value is one for one in described)
+    ]
+    assert missing == []
+
+
+def test_the_page_of_options_has_them_all() -> None:
+    text = (DOCS / "options.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
+    options = list(inspect.signature(vs.infer).parameters)[1:]
+    assert not set(options) - named

@@ -25,7 +25,16 @@ def test_what_is_installed_once_is_what_is_promised() -> None:
 
 
 @pytest.mark.skipif(not CONSTRAINTS.exists(), reason="no source tree here")
-def test_every_dependency_of_users_has_a_floor() -> None:
+def test_every_dependency_of_users_and_of_tests_has_a_floor() -> None:
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    users = project[project.index("\ndependencies = ") : project.index("\ntest = ")]
+    users = project[project.index("\ndependencies = ") : project.index("\nbench = ")]
     assert not NAMED.findall(users)
+
+
+@pytest.mark.skipif(not CONSTRAINTS.exists(), reason="no source tree here")
+def test_the_oldest_tools_that_build_are_those_that_are_promised() -> None:
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    promised = project[project.index("\nrequires = ") : project.index("\n[project]")]
+    lines = CONSTRAINTS.with_name("oldest-build.txt").read_text(encoding="utf-8").splitlines()
+    installed = dict(line.split("==") for line in lines if not line.startswith("#"))
+    assert installed == dict(FLOOR.findall(promised))
