@@ -76,10 +76,16 @@ def tidy(
 ) -> None:
     """Join lines that end with a backslash, and let |x| be a norm: not a substitution."""
     text = re.sub(r"\\\n\s*", "", "\n".join(lines))
-    lines[:] = re.sub(r"(?<![\\`])\|", r"\\|", text).split("\n")
+    lines[:] = re.sub(r"\|(\w+)\|", r"\\|\1\\|", text).split("\n")
+
+
+def skip(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: object) -> bool | None:
+    """Leave out the methods that scikit-learn gives to every estimator for routing metadata."""
+    return True if re.fullmatch(r"set_\w+_request", name) else None
 
 
 def setup(app: Sphinx) -> None:
     """Hear of each page and docstring before it is read; numpydoc comes later."""
     app.connect("source-read", leave_the_folder)
+    app.connect("autodoc-skip-member", skip)
     app.connect("autodoc-process-docstring", tidy, priority=100)
