@@ -58,7 +58,9 @@ def main() -> None:
     figure, axes = pyplot.subplots(figsize=(12, 7))
     for start, end, label in ARROWS:
         x0, y0, x1, y1 = *BOXES[start][:2], *BOXES[end][:2]
-        axes.annotate("", (x1, y1 + 0.5), (x0, y0 - 0.3), arrowprops={"arrowstyle": "->", "lw": 1.2})
+        axes.annotate(
+            "", (x1, y1 + 0.5), (x0, y0 - 0.3), arrowprops={"arrowstyle": "->", "lw": 1.2}
+        )
         side = 0.25 if x1 > x0 else -0.25
         axes.text((x0 + x1) / 2 + side, (y0 + y1) / 2 + 0.2, label, ha="center")
     for x, y, text, kind in BOXES.values():

@@ -33,8 +33,8 @@ def table(heading: str) -> list[list[str]]:
     below = text[text.index(f"\n{heading}\n") :]
     lines = re.search(r"(?:^\|.*\n)+", below, re.MULTILINE)
     assert lines is not None, heading
-    rows = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in lines[0].split("\n")]
-    return [rows[0], *rows[2:-1]]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[0].splitlines()]
+    return [rows[0], *rows[2:]]
 
 
 def number(cell: str) -> float:

@@ -1,4 +1,4 @@
-"""Sphinx builds the site: sphinx-build -W --keep-going docs build/site. Nothing of it is fetched."""
+"""The site: sphinx-build -W --keep-going docs build/site; nothing of it is fetched."""
 
 from __future__ import annotations
 
@@ -71,15 +71,15 @@ def leave_the_folder(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] = re.sub(up, f"{REPOSITORY}/blob/main/", source[0])
 
 
-def tidy(
-    app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
-) -> None:
+def tidy(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
     """Join lines that end with a backslash, and let |x| be a norm: not a substitution."""
     text = re.sub(r"\\\n\s*", "", "\n".join(lines))
     lines[:] = re.sub(r"\|(\w+)\|", r"\\|\1\\|", text).split("\n")
 
 
-def skip(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: object) -> bool | None:
+def leave_out(
+    app: Sphinx, what: str, name: str, obj: object, skip: bool, options: object
+) -> bool | None:
     """Leave out the methods that scikit-learn gives to every estimator for routing metadata."""
     return True if re.fullmatch(r"set_\w+_request", name) else None
 
@@ -87,5 +87,5 @@ def skip(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: ob
 def setup(app: Sphinx) -> None:
     """Hear of each page and docstring before it is read; numpydoc comes later."""
     app.connect("source-read", leave_the_folder)
-    app.connect("autodoc-skip-member", skip)
+    app.connect("autodoc-skip-member", leave_out)
     app.connect("autodoc-process-docstring", tidy, priority=100)

@@ -25,7 +25,9 @@ def test_there_is_one_address() -> None:
     files = [ROOT / "pyproject.toml", *ROOT.glob("*.md"), *ROOT.glob("*.cff")]
     files += [p for p in (ROOT / "docs").rglob("*") if p.suffix in (".md", ".rst", ".py")]
     for file in files:
-        for found in re.findall(r"https?://[^\s\"')>]*valuesparse[^\s\"')>]*", file.read_text("utf-8")):
+        for found in re.findall(
+            r"https?://[^\s\"')>]*valuesparse[^\s\"')>]*", file.read_text("utf-8")
+        ):
             assert found.startswith((repository(), "https://pypi.org/project/valuesparse")), file
 
 

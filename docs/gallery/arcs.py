@@ -2,8 +2,8 @@
 Arcs of a sentence
 ==================
 
-Scores of all arcs go in; the probability of each arc over all dependency trees comes out. Crosses mark
-the best tree.
+Scores of all arcs go in; the probability of each arc over all dependency trees comes out. Crosses
+mark the best tree.
 """
 
 import numpy as np

@@ -2,8 +2,8 @@
 Bounds on log Z
 ===============
 
-Intervals that are proved, on a grid whose exact log Z is known: the stronger the pairs, the harder the
-model.
+Intervals that are proved, on a grid whose exact log Z is known: the stronger the pairs, the
+harder the model.
 """
 
 import numpy as np

@@ -2,8 +2,8 @@
 The dishonest casino
 ====================
 
-A casino now and then swaps its fair die for a loaded one. The hidden Markov model sees the rolls and
-says how probable the loaded die is at each of them.
+A casino now and then swaps its fair die for a loaded one. The hidden Markov model sees the rolls
+and says how probable the loaded die is at each of them.
 """
 
 import numpy as np

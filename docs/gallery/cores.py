@@ -2,8 +2,8 @@
 What more cores would bring
 ===========================
 
-A call runs a plan: tasks and what each waits for. `simulate` plays it on as many cores as you like,
-without having them.
+A call runs a plan: tasks and what each waits for. `simulate` plays it on as many cores as you
+like, without having them.
 """
 
 import numpy as np
@@ -25,7 +25,9 @@ cores = [1, 2, 4, 8, 16, 32]
 figure, axes = plt.subplots(figsize=(6, 3.5))
 for name, model in models.items():
     plan = vs.schedule.plan(model, threads=32)
-    axes.loglog(cores, [vs.schedule.simulate(plan, cores=c).speedup for c in cores], "o-", label=name)
+    axes.loglog(
+        cores, [vs.schedule.simulate(plan, cores=c).speedup for c in cores], "o-", label=name
+    )
 axes.loglog(cores, cores, ":", color="gray", label="ideal")
 axes.set_xticks(cores, [str(c) for c in cores])
 axes.minorticks_off()

@@ -2,8 +2,8 @@
 Clean an image
 ==============
 
-Every pixel is a binary variable that wants to be equal to its neighbours. The graph has cycles and is
-too wide for a junction tree, so belief propagation answers.
+Every pixel is a binary variable that wants to be equal to its neighbours. The graph has cycles
+and is too wide for a junction tree, so belief propagation answers.
 """
 
 import numpy as np

@@ -3,7 +3,8 @@ Work saved by islands
 =====================
 
 Below ζ = 1, variables that are sure enough are held at their value. Messages that cost K² become
-messages that cost K. The price is an error, which this picture shows beside the work that is left.
+messages that cost K. The price is an error, which this picture shows beside the work that is
+left.
 """
 
 import numpy as np

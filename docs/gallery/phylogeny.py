@@ -2,8 +2,8 @@
 States of ancestors
 ===================
 
-A tree of species: the leaves are observed, and inference says which state each ancestor had. Samples
-show how sure that is.
+A tree of species: the leaves are observed, and inference says which state each ancestor had.
+Samples show how sure that is.
 """
 
 import numpy as np

@@ -2,8 +2,8 @@
 Rain, sprinkler, wet grass
 ==========================
 
-A Bayesian network of three variables. The grass is wet: what does that say about rain, and what if the
-sprinkler was on?
+A Bayesian network of three variables. The grass is wet: what does that say about rain, and what
+if the sprinkler was on?
 """
 
 import numpy as np
