@@ -40,6 +40,7 @@ class Scorer:
         weights: npt.NDArray[np.float64],
         transition: Floats,
     ) -> Self: ...
+    def under(self, transition: Floats, start: Floats, end: Floats) -> Scorer: ...
     def unary(
         self, xseqs: Iterable[Any], single: bool, characters: bool, limit: float
     ) -> tuple[Floats, npt.NDArray[np.int64]]: ...
@@ -82,6 +83,11 @@ class Evaluator:
         source: Array,
         target: Array,
         n_weights: int,
+        sets: Array | None,
+        members: Array | None,
+        banned: Array | None,
+        start: Array | None,
+        end: Array | None,
     ) -> None: ...
     def evaluate(
         self,

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "crf/evaluator.h"
 
@@ -32,6 +33,14 @@ Evaluator::Evaluator(const Corpus& corpus) : c_(corpus), stride_(corpus.n_labels
         place_.push_back({c_.first[a], static_cast<int32_t>(n), row});
     }
     rows_.assign(dense_attributes_.size() * static_cast<size_t>(stride_), 0.0);
+    if (c_.set) {
+        partial_.assign(static_cast<size_t>(c_.n_sequences), 0);
+        for (int64_t s = 0; s < c_.n_sequences; ++s) {
+            for (int64_t i = c_.offset[s]; i < c_.offset[s + 1]; ++i) {
+                if (c_.gold[i] < 0) partial_[static_cast<size_t>(s)] = 1;
+            }
+        }
+    }
     list_pairs();
     cut();
 }
@@ -45,17 +54,51 @@ int64_t Corpus::weight_of(int64_t before, int64_t after) const {
 void Evaluator::list_pairs() {
     const int64_t K = c_.n_labels;
     pairs_.n_labels = K;
-    pairs_.start.assign(c_.source, c_.source + K + 1);
-    pairs_.column.assign(c_.target, c_.target + c_.source[K]);
-    pairs_.score.assign(pairs_.column.size(), 0.0);
+    // Pairs that are not listed are all banned, or all without a weight: what there is more of.
+    bool mostly = false;
+    if (c_.banned) {
+        int64_t plain = 0;
+        const int64_t banned = std::count(c_.banned, c_.banned + K * K, uint8_t{1});
+        for (int64_t l = 0; l < K; ++l) {
+            int64_t e = c_.source[l];
+            for (int64_t k = 0; k < K; ++k) {
+                const bool weighed = e < c_.source[l + 1] && c_.target[e] == k;
+                e += weighed;
+                plain += !weighed && !c_.banned[l * K + k];
+            }
+        }
+        mostly = banned > plain;
+    }
+    constexpr double kNever = -std::numeric_limits<double>::infinity();
+    pairs_.rest = mostly ? kNever : 0.0;
+    pairs_.start.assign(1, 0);
+    const auto list = [&](int64_t before, int64_t after, int64_t weight) {
+        const bool never = c_.banned && c_.banned[before * K + after];
+        if (never) weight = -1;
+        if (weight < 0 && never == mostly) return;
+        pairs_.column.push_back(static_cast<int32_t>(after));
+        pairs_.score.push_back(never ? kNever : 0.0);
+        pair_weight_.push_back(weight);
+    };
+    for (int64_t l = 0; l < K; ++l) {
+        int64_t e = c_.source[l];
+        for (int64_t k = 0; c_.banned && k < K; ++k) {
+            const bool weighed = e < c_.source[l + 1] && c_.target[e] == k;
+            list(l, k, weighed ? c_.n_states + e++ : -1);
+        }
+        for (; e < c_.source[l + 1]; ++e) list(l, c_.target[e], c_.n_states + e);
+        pairs_.start.push_back(static_cast<int64_t>(pairs_.column.size()));
+    }
     few_pairs_ = pairs_.pays(kFloat64);
     n_sums_ = few_pairs_ ? pairs_.n_listed() : K * K;
 }
 
 int64_t Evaluator::sum_of(int64_t before, int64_t after) const {
     if (!few_pairs_) return before * c_.n_labels + after;
-    const int64_t weight = c_.weight_of(before, after);
-    return weight < 0 ? -1 : weight - c_.n_states;
+    const int32_t* first = pairs_.column.data() + pairs_.start[static_cast<size_t>(before)];
+    const int32_t* last = pairs_.column.data() + pairs_.start[static_cast<size_t>(before) + 1];
+    const int32_t* at = std::lower_bound(first, last, static_cast<int32_t>(after));
+    return at == last || *at != after ? -1 : at - pairs_.column.data();
 }
 
 void Evaluator::cut() {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <new>
 
 #include "core/sum.h"
@@ -52,6 +53,14 @@ struct Evaluator::Job {
     Control* control;
     std::atomic<int64_t> overflow{-1};
 
+    // Where nothing is possible scores have left the range of numbers: data were checked.
+    void give_up(const Report& report, int64_t item) {
+        int none = 0;
+        if (report.status == kInfeasible) overflow.store(item);
+        control->stop.compare_exchange_strong(none, report.status == kNoMemory     ? kMemory
+                                                    : report.status == kInfeasible ? kOverflow
+                                                                                   : kAsked);
+    }
     static void chunk(void* context, int64_t task, int worker) {
         Job& job = *static_cast<Job*>(context);
         job.evaluator->chunk_task(job, task, worker);
@@ -61,15 +70,18 @@ struct Evaluator::Job {
         job.evaluator->range_task(job, task);
     }
 };
-Chains chains_of(const double* unary, const double* table, const int64_t* offset,
-                 const int64_t* edge, int64_t n_positions, int64_t n_labels, int64_t n_sequences) {
+Chains chains_of(const Corpus& corpus, const double* unary, const double* table,
+                 const int64_t* offset, const int64_t* edge, int64_t n_positions,
+                 int64_t n_sequences) {
     Chains c{};
     c.unary = unary;
     c.transition = table;
+    c.start = corpus.start;
+    c.end = corpus.end;
     c.offset = offset;
     c.edge = edge;
     c.n_positions = n_positions;
-    c.n_labels = n_labels;
+    c.n_labels = corpus.n_labels;
     c.n_sequences = n_sequences;
     c.dtype = kFloat64;
     return c;
@@ -83,6 +95,22 @@ void Evaluator::transitions(const double* w, double* table) const {
             table[c_.target[e]] = w[c_.n_states + e];
         }
     }
+    if (!c_.banned) return;
+    table -= K * K;
+    for (int64_t i = 0; i < K * K; ++i) {
+        if (c_.banned[i]) table[i] = -std::numeric_limits<double>::infinity();
+    }
+}
+
+void Evaluator::mask(int64_t first, int64_t n, uint8_t* allowed) const {
+    const int64_t K = c_.n_labels;
+    for (int64_t i = first; i < first + n; ++i, allowed += K) {
+        const int64_t begin = c_.set[i], end = c_.set[i + 1];
+        const bool any = c_.gold[i] < 0 && begin == end;
+        std::memset(allowed, any, static_cast<size_t>(K));
+        if (c_.gold[i] >= 0) allowed[c_.gold[i]] = 1;
+        for (int64_t m = begin; m < end; ++m) allowed[c_.member[m]] = 1;
+    }
 }
 
 // Weights into dense rows and the table of transitions.
@@ -93,13 +121,15 @@ void Evaluator::spread(const double* w) {
         for (int64_t f = c_.first[a]; f < c_.first[a + 1]; ++f) row[c_.label[f]] = w[f];
     }
     largest_pair_ = 0.0;
-    pairs_.largest = 0.0;
+    pairs_.largest = pairs_.rest;
     for (size_t e = 0; e < pairs_.score.size(); ++e) {
-        const double x = w[static_cast<size_t>(c_.n_states) + e];
+        if (pair_weight_[e] < 0) continue;
+        const double x = w[pair_weight_[e]];
         pairs_.score[e] = x;
         pairs_.largest = std::max(pairs_.largest, x);
         largest_pair_ = std::max(largest_pair_, std::fabs(x));
     }
+    if (std::isinf(pairs_.largest)) pairs_.largest = 0.0;
     reads_pairs_ = few_pairs_ && pairs_.pays(kFloat64);
     if (reads_pairs_) return;
     table_.resize(static_cast<size_t>(c_.n_labels * c_.n_labels));
@@ -170,6 +200,22 @@ struct Evaluator::Chunk {
     std::vector<int64_t> components[2];
 };
 
+// Asks the engine about sequences of a chunk that begins with `item`; false: stopped.
+bool Evaluator::ask(Job& job, const Request& q, int64_t item, int worker) {
+    Relay relay{job.control, worker == 0};
+    Control control;
+    control.poll = Relay::poll;
+    control.arg = &relay;
+    Report report;
+    try {  // an exception must not leave a worker of the pool
+        report = job.states ? forests->decode(q, control) : forests->infer(q, control);
+    } catch (const std::bad_alloc&) {
+        report.status = kNoMemory;
+    }
+    if (report.status != kOk) job.give_up(report, item);
+    return report.status == kOk;
+}
+
 // Answers the sequences of a chunk that go in one type; false: stopped.
 bool Evaluator::answer(Job& job, const Chunk& chunk, bool narrow, int worker) {
     const int64_t K = c_.n_labels, numbers = chunk.n * K;
@@ -184,8 +230,9 @@ bool Evaluator::answer(Job& job, const Chunk& chunk, bool narrow, int worker) {
     };
     if (narrow) each_number([&](int64_t i) { scores[i] = static_cast<float>(unary[i]); });
     Request q;
-    q.model.arrays = chains_of(unary, reads_pairs_ ? nullptr : table_.data(), chunk.offset.data(),
-                               chunk.edge.data(), chunk.n, K, chunk.last - chunk.first);
+    q.model.arrays =
+        chains_of(c_, unary, reads_pairs_ ? nullptr : table_.data(), chunk.offset.data(),
+                  chunk.edge.data(), chunk.n, chunk.last - chunk.first);
     if (reads_pairs_) q.model.arrays.sparse = &pairs_;
     if (narrow) {
         q.model.arrays.unary = scores;
@@ -203,26 +250,55 @@ bool Evaluator::answer(Job& job, const Chunk& chunk, bool narrow, int worker) {
         q.expectation_chunks = 1;
     }
     if (job.states) q.states = job.states + chunk.item;
-    Relay relay{job.control, worker == 0};
-    Control control;
-    control.poll = Relay::poll;
-    control.arg = &relay;
-    Report report;
-    try {  // an exception must not leave a worker of the pool
-        report = job.states ? forests->decode(q, control) : forests->infer(q, control);
-    } catch (const std::bad_alloc&) {
-        report.status = kNoMemory;
-    }
-    if (report.status != kOk) {
-        int none = 0;
-        job.control->stop.compare_exchange_strong(none,
-                                                  report.status == kNoMemory ? kMemory : kAsked);
-        return false;
-    }
+    if (!ask(job, q, chunk.item, worker)) return false;
     if (narrow && marginals) {
         const float* found = scores + numbers;
         each_number([&](int64_t i) { marginals[i] = static_cast<double>(found[i]); });
     }
+    return true;
+}
+
+// Of neighbouring sequences of a chunk, [first, last), whose labels are known in part: `loss` (of
+// each) is log Z under their sets, and what they have under them is taken from the marginals and
+// sums of the chunk. False: stopped.
+bool Evaluator::withdraw(Job& job, const Chunk& chunk, int64_t first, int64_t last, int worker,
+                         double* loss) {
+    const int64_t K = c_.n_labels, item = c_.offset[first], n = c_.offset[last] - item;
+    const double* unary = unary_[static_cast<size_t>(worker)].data() + (item - chunk.item) * K;
+    std::vector<uint8_t> allowed;
+    std::vector<double> marginals, sums;
+    std::vector<int64_t> offset, edge;
+    Request q;
+    try {
+        allowed.resize(static_cast<size_t>(n * K));
+        offset.assign(c_.offset + first, c_.offset + last + 1);
+        edge.assign(c_.edge + first, c_.edge + last + 1);
+        if (job.gradient) {
+            marginals.resize(static_cast<size_t>(n * K));
+            sums.resize(static_cast<size_t>(n_sums_), 0.0);
+            q.marginals = marginals.data();
+            q.expectations = sums.data();
+            if (few_pairs_) q.pairs = &pairs_;
+            q.expectation_chunks = 1;
+        }
+    } catch (const std::bad_alloc&) {
+        job.control->stop.store(kMemory);
+        return false;
+    }
+    for (int64_t& o : offset) o -= item;
+    for (int64_t& e : edge) e -= c_.edge[first];
+    mask(item, n, allowed.data());
+    q.model.arrays = chains_of(c_, unary, reads_pairs_ ? nullptr : table_.data(), offset.data(),
+                               edge.data(), n, last - first);
+    if (reads_pairs_) q.model.arrays.sparse = &pairs_;
+    q.model.arrays.allowed = allowed.data();
+    q.log_z = loss;
+    if (!ask(job, q, item, worker)) return false;
+    if (!job.gradient) return true;
+    double* p = marginals_.data() + (item - c_.offset[job.block->first]) * K;
+    for (size_t i = 0; i < marginals.size(); ++i) p[i] -= marginals[i];
+    double* all = sums_.data() + chunk.task * n_sums_;
+    for (size_t i = 0; i < sums.size(); ++i) all[i] -= sums[i];
     return true;
 }
 
@@ -263,7 +339,7 @@ void Evaluator::chunk_task(Job& job, int64_t task, int worker) {
         bool narrow = false;
         if (job.narrow) {
             largest += largest_pair_;
-            narrow = !reads_pairs_ && largest <= job.narrow->most[s];
+            narrow = !reads_pairs_ && !partial(s) && largest <= job.narrow->most[s];
             job.narrow->scores[s] = largest;
             job.narrow->went[s] = narrow;
         }
@@ -277,14 +353,33 @@ void Evaluator::chunk_task(Job& job, int64_t task, int worker) {
     if (job.states) return;
     const double* log_z = log_z_.data() + (s0 - b.first);
     Sum loss;
-    for (int64_t s = s0; s < s1; ++s) {
-        loss.add(log_z[s - s0] - gold_score(s, unary + (c_.offset[s] - i0) * K));
+    for (int64_t s = s0, end; s < s1; s = end) {
+        end = s + 1;
+        if (!partial(s)) {
+            loss.add(log_z[s - s0] - gold_score(s, unary + (c_.offset[s] - i0) * K));
+            continue;
+        }
+        while (end < s1 && partial(end)) ++end;
+        std::vector<double> held;
+        try {
+            held.resize(static_cast<size_t>(end - s));
+        } catch (const std::bad_alloc&) {
+            job.control->stop.store(kMemory);
+            return;
+        }
+        if (!withdraw(job, chunk, s, end, worker, held.data())) return;
+        for (int64_t j = s; j < end; ++j) {
+            loss.add(log_z[j - s0] - held[static_cast<size_t>(j - s)]);
+        }
     }
     chunk_loss_[static_cast<size_t>(task)] = loss.total();
     if (!job.gradient) return;
     double* p = marginals_.data() + (i0 - c_.offset[b.first]) * K;
-    for (int64_t i = 0; i < n; ++i) p[i * K + c_.gold[i0 + i]] -= 1.0;
     for (int64_t s = s0; s < s1; ++s) {
+        if (partial(s)) continue;
+        for (int64_t i = c_.offset[s]; i < c_.offset[s + 1]; ++i) {
+            p[(i - i0) * K + c_.gold[i]] -= 1.0;
+        }
         for (int64_t i = c_.offset[s] + 1; i < c_.offset[s + 1]; ++i) {
             const int64_t at = sum_of(c_.gold[i - 1], c_.gold[i]);
             if (at >= 0) sums[at] -= 1.0;
@@ -304,7 +399,10 @@ void Evaluator::range_task(Job& job, int64_t task) {
             for (int64_t i = from; i < to; ++i) sums_.data()[i] += sums_.data()[j * kk + i];
         }
         double* g = job.gradient + c_.n_states;
-        for (int64_t i = from; few_pairs_ && i < to; ++i) g[i] += sums_.data()[i];
+        for (int64_t i = from; few_pairs_ && i < to; ++i) {
+            const int64_t weight = pair_weight_[static_cast<size_t>(i)];
+            if (weight >= 0) job.gradient[weight] += sums_.data()[i];
+        }
         for (int64_t l = few_pairs_ ? K : from / K; l < K && l * K < to; ++l) {
             for (int64_t e = c_.source[l]; e < c_.source[l + 1]; ++e) {
                 const int64_t i = l * K + c_.target[e];
@@ -388,8 +486,8 @@ Evaluation Evaluator::run_blocks(const double* w, double* gradient, int64_t* sta
                                  const Narrow* narrow, Control& control) {
     Evaluation e;
     spread(w);
-    for (double x : pairs_.score) {
-        if (std::fabs(x) <= kLargest64) continue;
+    for (size_t i = 0; i < pairs_.score.size(); ++i) {
+        if (pair_weight_[i] < 0 || std::fabs(pairs_.score[i]) <= kLargest64) continue;
         e.overflow = 0;  // any item
         return e;
     }

@@ -26,13 +26,20 @@ struct Corpus {
     const double* value = nullptr;    // their values, or null: all 1
     const int64_t* offset = nullptr;  // (n_sequences + 1,) first item of each sequence
     const int64_t* edge = nullptr;    // (n_sequences + 1,) first edge of each sequence
-    const int32_t* gold = nullptr;    // (n_items,) labels
+    const int32_t* gold = nullptr;    // (n_items,) labels, or -1: one of a set
     const int64_t* first = nullptr;   // (n_attributes + 1,) first state feature of each attribute
     const int32_t* label = nullptr;   // (n_states,) its label, ascending in an attribute
     // Transitions that have a weight, by the label before and the one after: the weight of pair e
     // is n_states + e.
     const int64_t* source = nullptr;  // (K + 1,) first pair of each label before
     const int32_t* target = nullptr;  // (source[K],) the label after
+    // Where not all labels are known: the set of each item without one, empty: any label.
+    const int64_t* set = nullptr;     // (n_items + 1,) where it begins, or null: all are known
+    const int32_t* member = nullptr;  // its labels
+    // Constraints, each of which may be null: pairs (K, K) that must not follow each other, and
+    // scores (K,) of the first and the last label, 0 or -inf.
+    const uint8_t* banned = nullptr;
+    const double *start = nullptr, *end = nullptr;
 
     // The weight of a transition, or -1: none.
     int64_t weight_of(int64_t before, int64_t after) const;
@@ -56,15 +63,17 @@ struct Evaluation {
 // chains with scores `unary` (N, K) and `table` (K, K).
 double gold_score(const int32_t* gold, int64_t n, int64_t K, const double* unary,
                   const double* table);
-Chains chains_of(const double* unary, const double* table, const int64_t* offset,
-                 const int64_t* edge, int64_t n_positions, int64_t n_labels, int64_t n_sequences);
+Chains chains_of(const Corpus& corpus, const double* unary, const double* table,
+                 const int64_t* offset, const int64_t* edge, int64_t n_positions,
+                 int64_t n_sequences);
 
 class Evaluator {
   public:
     explicit Evaluator(const Corpus& corpus);
 
-    // loss = sum over sequences of log Z - score of the gold labels; gradient (n_weights,) is
-    // overwritten; null: not wanted. `narrow`: null where all go in float64.
+    // loss = sum over sequences of log Z - score of the gold labels, or log Z of those that agree
+    // with what is known; gradient (n_weights,) is overwritten; null: not wanted. `narrow`: null
+    // where all go in float64.
     Evaluation evaluate(const double* w, int64_t n_weights, double* gradient, int threads,
                         const Narrow* narrow, Control& control);
     // The best labels (n_items,) of every sequence.
@@ -75,7 +84,13 @@ class Evaluator {
     // Sum of residual (n, K) times attribute values, by feature; features are appended once each.
     void pull(int64_t sequence, const double* residual, std::vector<int64_t>& features,
               std::vector<double>& values);
-    void transitions(const double* w, double* table) const;  // (K, K), 0 where there is none
+    // (K, K), 0 where there is no weight, -inf where it is banned.
+    void transitions(const double* w, double* table) const;
+    // Whether a sequence has items without a label; which labels items [first, first + n) may have.
+    bool partial(int64_t sequence) const {
+        return c_.set && partial_[static_cast<size_t>(sequence)];
+    }
+    void mask(int64_t first, int64_t n, uint8_t* allowed) const;
 
     // One pass of an online learner over the sequences `order`.
     OnlinePass learn(const Rule& rule, Learnt& to, const int64_t* order, int64_t count,
@@ -110,7 +125,10 @@ class Evaluator {
     template <bool kRows>
     void score_items(int64_t first, int64_t last, const double* w, double* unary) const;
     void chunk_task(Job& job, int64_t task, int worker);
+    bool ask(Job& job, const Request& q, int64_t item, int worker);
     bool answer(Job& job, const Chunk& chunk, bool narrow, int worker);
+    bool withdraw(Job& job, const Chunk& chunk, int64_t first, int64_t last, int worker,
+                  double* loss);
     void range_task(Job& job, int64_t task);
 
     Corpus c_;
@@ -118,6 +136,7 @@ class Evaluator {
     // Where few transitions have a weight: these; all others are 0.
     bool few_pairs_ = false, reads_pairs_ = false;  // the latter: messages read them alone
     SparseTable pairs_;
+    std::vector<int64_t> pair_weight_;  // of each of them, or -1: it is banned
     int64_t n_sums_ = 0;  // of a chunk
     // Where the weights of an attribute are: `row` in rows_, or kFull or kSparse.
     static constexpr int32_t kSparse = -1, kFull = -2;
@@ -137,7 +156,7 @@ class Evaluator {
     std::vector<std::vector<double>> unary_;
     std::vector<std::vector<float>> narrow_;  // of a worker: scores and marginals
     std::vector<double> sums_, log_z_, chunk_loss_;
-    std::vector<char> marked_;
+    std::vector<char> marked_, partial_;
     std::vector<double> pulled_;
     friend class Learner;
 };

@@ -39,6 +39,11 @@ cdef extern from "crf/evaluator.h" namespace "vs::crf" nogil:
         const int32_t* label
         const int64_t* source
         const int32_t* target
+        const int64_t* set
+        const int32_t* member
+        const uint8_t* banned
+        const double* start
+        const double* end
     cdef cppclass Narrow:
         Narrow()
         const double* most
@@ -76,8 +81,9 @@ cdef class Evaluator:
     cdef object lock
 
     def __init__(self, int64_t n_labels, item, ids, values, offset, edge, gold, first, label,
-                 source, target, int64_t n_weights):
-        self.arrays = (item, ids, values, offset, edge, gold, first, label, source, target)
+                 source, target, int64_t n_weights, sets, members, banned, start, end):
+        self.arrays = (item, ids, values, offset, edge, gold, first, label, source, target, sets,
+                       members, banned, start, end)
         self.lock = threading.Lock()
         self.n_weights = n_weights
         self.c.n_labels = n_labels
@@ -95,6 +101,11 @@ cdef class Evaluator:
         self.c.label = <const int32_t*>data(label)
         self.c.source = <const int64_t*>data(source)
         self.c.target = <const int32_t*>data(target)
+        self.c.set = <const int64_t*>data(sets)
+        self.c.member = <const int32_t*>data(members)
+        self.c.banned = <const uint8_t*>data(banned)
+        self.c.start = <const double*>data(start)
+        self.c.end = <const double*>data(end)
         with nogil:
             self.evaluator.reset(new CEvaluator(self.c))
 

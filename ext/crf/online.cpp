@@ -36,6 +36,7 @@ class Learner {
     bool score(int64_t sequence, const double* w, double factor);
     void augment(double gamma);
     bool decode();
+    bool finish(const Report& report);
     bool marginals(double beta);
     double lead() const;
     void collect_mistakes();
@@ -53,7 +54,16 @@ class Learner {
         }
     }
     Chains chains() const {
-        return chains_of(unary_.data(), table_.data(), offset_, edge_, n_, k_, 1);
+        return chains_of(c_, unary_.data(), table_.data(), offset_, edge_, n_, 1);
+    }
+    // The same where only what agrees with the sets is possible.
+    Chains held_chains() const {
+        Chains c = chains();
+        c.allowed = mask_.data();
+        return c;
+    }
+    bool may(int64_t item, int64_t label) const {
+        return partial_ ? mask_[static_cast<size_t>(item * k_ + label)] : label == gold_[item];
     }
     double gold() const { return gold_score(gold_, n_, k_, unary_.data(), table_.data()); }
 
@@ -63,11 +73,15 @@ class Learner {
     Control& control_;
     int64_t sequence_ = 0, first_ = 0, n_ = 0;  // and its items
     const int32_t* gold_ = nullptr;
+    bool partial_ = false;        // some labels are known by their sets alone, and
+    std::vector<uint8_t> mask_;   // (n, K) these are possible;
+    std::vector<int32_t> chosen_; // gold_ points here, to the best of them
+    double held_z_ = 0.0;         // log Z of all of them
     bool stale_ = true;  // whether weights of transitions have changed since the table was made
     int64_t wrong_ = 0;
     double log_z_ = 0.0;
     int64_t offset_[2] = {0, 0}, edge_[2] = {0, 0};
-    std::vector<double> unary_, table_, residual_, moves_;
+    std::vector<double> unary_, table_, residual_, moves_, held_, held_moves_;
     std::vector<int64_t> states_;
     std::vector<int32_t> slot_;  // of each feature among `features_`, or -1
     std::vector<int64_t> features_;
@@ -97,6 +111,11 @@ bool Learner::score(int64_t sequence, const double* w, double factor) {
         residual_.resize(static_cast<size_t>(size));
         states_.resize(static_cast<size_t>(n_));
     }
+    partial_ = e_.partial(sequence);
+    if (partial_) {
+        mask_.resize(static_cast<size_t>(size));
+        e_.mask(first_, n_, mask_.data());
+    }
     e_.score_sequence(sequence, w, unary_.data());
     if (stale_) e_.transitions(w, table_.data());
     stale_ = false;
@@ -109,7 +128,9 @@ bool Learner::score(int64_t sequence, const double* w, double factor) {
     for (int64_t i = 0; i < size; ++i) {
         fine &= std::fabs(unary_[static_cast<size_t>(i)]) <= kLargest64;
     }
-    for (double x : table_) fine &= std::fabs(x) <= kLargest64;
+    for (size_t i = 0; i < table_.size(); ++i) {
+        fine &= std::fabs(table_[i]) <= kLargest64 || (c_.banned && c_.banned[i]);
+    }
     if (!fine) pass.overflow = first_;
     return fine;
 }
@@ -119,27 +140,41 @@ void Learner::augment(double gamma) {
     const double half = 0.5 * gamma;
     for (int64_t i = 0; i < n_; ++i) {
         double* u = unary_.data() + i * k_;
-        const double right = u[gold_[i]] - half;
-        for (int64_t k = 0; k < k_; ++k) u[k] += half;
-        u[gold_[i]] = right;
+        for (int64_t k = 0; k < k_; ++k) u[k] += may(i, k) ? -half : half;
     }
 }
 
-// The best labels, and how many of them are wrong.
+// Whether a call came to an end. Where nothing is possible scores have left the range of numbers.
+bool Learner::finish(const Report& report) {
+    pass.status = report.status;
+    if (report.status == kInfeasible) pass.overflow = first_;
+    return report.status == kOk;
+}
+
+// The best labels, and how many of them are wrong. Where labels are known in part, the right ones
+// are the best that agree with what is known.
 bool Learner::decode() {
     Request q;
     q.model.arrays = chains();
     q.states = states_.data();
     q.log_z = &log_z_;
-    const Report r = Evaluator::forests->decode(q, control_);
-    pass.status = r.status;
-    if (r.status != kOk) return false;
+    if (!finish(Evaluator::forests->decode(q, control_))) return false;
     wrong_ = 0;
-    for (int64_t i = 0; i < n_; ++i) wrong_ += states_[static_cast<size_t>(i)] != gold_[i];
+    for (int64_t i = 0; i < n_; ++i) wrong_ += !may(i, states_[static_cast<size_t>(i)]);
+    if (!partial_ || wrong_ == 0) return true;
+    std::vector<int64_t> best(static_cast<size_t>(n_));
+    q.model.arrays = held_chains();
+    q.states = best.data();
+    q.log_z = &held_z_;
+    if (!finish(Evaluator::forests->decode(q, control_))) return false;
+    chosen_.resize(static_cast<size_t>(n_));
+    for (size_t i = 0; i < best.size(); ++i) chosen_[i] = static_cast<int32_t>(best[i]);
+    gold_ = chosen_.data();
     return true;
 }
 
-// Marginals and summed edge marginals of beta times the scores, less the right structure.
+// Marginals and summed edge marginals of beta times the scores, less the right structure, or less
+// the same of the structures that agree with what is known.
 bool Learner::marginals(double beta) {
     if (beta != 1.0) {
         for (int64_t i = 0; i < n_ * k_; ++i) unary_[static_cast<size_t>(i)] *= beta;
@@ -153,9 +188,19 @@ bool Learner::marginals(double beta) {
     q.expectations = moves_.data();
     q.expectation_chunks = 1;
     std::fill(moves_.begin(), moves_.end(), 0.0);
-    const Report r = Evaluator::forests->infer(q, control_);
-    pass.status = r.status;
-    if (r.status != kOk) return false;
+    if (!finish(Evaluator::forests->infer(q, control_))) return false;
+    if (partial_) {
+        held_.resize(static_cast<size_t>(n_ * k_));
+        held_moves_.assign(static_cast<size_t>(k_ * k_), 0.0);
+        q.model.arrays = held_chains();
+        q.marginals = held_.data();
+        q.log_z = &held_z_;
+        q.expectations = held_moves_.data();
+        if (!finish(Evaluator::forests->infer(q, control_))) return false;
+        for (size_t i = 0; i < held_.size(); ++i) residual_[i] -= held_[i];
+        for (size_t i = 0; i < held_moves_.size(); ++i) moves_[i] -= held_moves_[i];
+        return true;
+    }
     for (int64_t i = 0; i < n_; ++i) {
         residual_[static_cast<size_t>(i * k_ + gold_[i])] -= 1.0;
         if (i) moves_[static_cast<size_t>(gold_[i - 1] * k_ + gold_[i])] -= 1.0;
@@ -233,11 +278,13 @@ double Learner::loss_of(const Rule& rule) {
     if (n_ == 0) return 0.0;
     if (rule.kind == Rule::kAggressive) {
         if (!std::isinf(rule.beta)) {
-            const double right = gold();
+            const double right = partial_ ? 0.0 : gold();
             if (rule.gamma > 0.0) augment(rule.gamma);
             if (!marginals(rule.beta)) return 0.0;
             const double constant = 0.5 * rule.gamma * static_cast<double>(n_);
-            const double loss = std::max(0.0, log_z_ / rule.beta + constant - right);
+            // Both log Z lack the constant where labels are known in part.
+            const double loss = std::max(0.0, partial_ ? (log_z_ - held_z_) / rule.beta
+                                                       : log_z_ / rule.beta + constant - right);
             if (loss > 0.0) collect_residual();
             return loss;
         }
@@ -337,9 +384,9 @@ void Learner::descend(Descent& to, const int64_t* order, int64_t count, int64_t 
         }
         if (!score(order[t], to.vector, to.factor)) return;
         if (n_ == 0) continue;
-        const double right = gold();
+        const double right = partial_ ? 0.0 : gold();
         if (!marginals(1.0)) return;
-        pass.loss += std::max(0.0, log_z_ - right);
+        pass.loss += std::max(0.0, log_z_ - (partial_ ? held_z_ : right));
         if (!to.step) continue;
         ++pass.updates;
         const double by = -rate / to.factor;

@@ -74,16 +74,23 @@ cdef class Scorer:
     """
 
     cdef Names* names
-    cdef WeightRows rows
-    cdef object transition
+    cdef WeightRows* rows
+    cdef Scorer source  # whose names and rows these are, or None: its own
+    cdef object transition, start, end
     cdef CPrepared* prepared
 
     def __cinit__(self, names, const int64_t[::1] indptr, const int32_t[::1] labels,
                   const double[::1] weights, cnp.ndarray transition):
         cdef int64_t a
-        self.names = new Names()
-        self.names.fill(read_names(list(names)).items)
         self.transition = transition
+        if isinstance(names, Scorer):
+            self.source = names
+            self.names = self.source.names
+            self.rows = self.source.rows
+            return
+        self.names = new Names()
+        self.rows = new WeightRows()
+        self.names.fill(read_names(list(names)).items)
         self.rows.n_labels = transition.shape[0]
         for a in range(indptr.shape[0] - 1):
             self.rows.add(&labels[0] + indptr[a] if labels.shape[0] else NULL,
@@ -91,8 +98,20 @@ cdef class Scorer:
                           indptr[a + 1] - indptr[a])
 
     def __dealloc__(self):
-        del self.names
+        if self.source is None:
+            del self.names
+            del self.rows
         forests.release(self.prepared)
+
+    def under(self, cnp.ndarray transition, cnp.ndarray start, cnp.ndarray end):
+        """Return a scorer of the same attributes with another table, and scores of the ends.
+
+        `transition` (K, K), `start` and `end` (K,): float64, C-contiguous, -inf forbids.
+        """
+        cdef Scorer other = Scorer(self, None, None, None, transition)
+        other.start = start
+        other.end = end
+        return other
 
     cdef int prepare(self) except -1:
         """Prepare the transition for passes, when the first one comes."""
@@ -108,7 +127,8 @@ cdef class Scorer:
         cdef Chains c
         c.unary = data(unary)
         c.transition = data(self.transition)
-        c.start = c.end = NULL
+        c.start = data(self.start)
+        c.end = data(self.end)
         c.allowed = <const uint8_t*>data(allowed)
         c.offset = offset
         c.edge = edge
@@ -148,7 +168,7 @@ cdef class Scorer:
         cdef Control control
         cdef int64_t bad
         with nogil:
-            bad = score_all(pool_api[0], 1, self.names[0], self.rows, reader.items, limit, u,
+            bad = score_all(pool_api[0], 1, self.names[0], self.rows[0], reader.items, limit, u,
                             &control)
         if bad >= 0:
             raise refusal(reader, bad, kTooLarge)
@@ -306,7 +326,7 @@ cdef class Scorer:
                      bint score, Control* control, Report* r) except -2 nogil:
         cdef int64_t bad = -1
         if score:
-            bad = score_all(pool_api[0], q.threads, self.names[0], self.rows, reader.items,
+            bad = score_all(pool_api[0], q.threads, self.names[0], self.rows[0], reader.items,
                             kLargest64, unary, control)
         if bad >= 0:
             return bad

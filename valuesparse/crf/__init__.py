@@ -7,6 +7,7 @@
 ``metrics``     sklearn-crfsuite's measures of how well sequences are labelled
 ``scorers``     two of those as scikit-learn's scorers; needs the extra ``sklearn``
 ``corpora``     whole files: `tag_corpus`, `tag_file`, `train_corpus`, `evaluate`
+``constraints`` which labels may follow each other: tagging schemes and forbidden pairs
 ``install``     puts all this in the place of ``pycrfsuite`` and ``sklearn_crfsuite``
 =============== ============================================================================
 """
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from valuesparse._extras import require
 from valuesparse.crf._install import install
+from valuesparse.crf._schemes import Constraints, constraints
 from valuesparse.crf.training.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
     from valuesparse.crf.estimator import CRF
 
 __all__ = [
-    "CRF", "CorpusReport", "Evaluation", "Trainer", "evaluate", "install", "tag_corpus", "tag_file",
-    "train_corpus",
+    "CRF", "Constraints", "CorpusReport", "Evaluation", "Trainer", "constraints", "evaluate",
+    "install", "tag_corpus", "tag_file", "train_corpus",
 ]  # fmt: skip
 _CORPORA = ("CorpusReport", "Evaluation", "evaluate", "tag_corpus", "tag_file", "train_corpus")
 

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._crf import Scorer
 from valuesparse.crf._constraints import Allowed, Masks, as_mask
+from valuesparse.crf._schemes import Rules
 from valuesparse.io.crfsuite import CrfsuiteModel
 from valuesparse.threads import resolve
 
@@ -26,6 +28,22 @@ class Opened(NamedTuple):
     header: dict[str, str]
     labels: list[str]
     numbers: dict[str, int]
+    scorer: Scorer  # the model's, under the constraints
+    scores: tuple[Floats, Floats, Floats]  # of pairs of labels, and of the first and last one
+
+    @classmethod
+    def under(cls, rules: Rules, model: CrfsuiteModel, header: dict[str, str]) -> Opened:
+        """Return a model open under the constraints of a tagger."""
+        labels = list(model.labels)
+        numbers = {name: i for i, name in enumerate(labels)}
+        found = rules.of(labels)
+        if found is None:
+            none = np.zeros(len(labels))
+            scores = (model.transition, none, none)
+            return cls(model, header, labels, numbers, model.scorer, scores)
+        table, start, end = found.log_potentials()
+        scores = (np.ascontiguousarray(model.transition + table), start, end)
+        return cls(model, header, labels, numbers, model.scorer.under(*scores), scores)
 
     def number(self, name: Any) -> int:
         """Return the number of a label, given as str or UTF-8 bytes."""
@@ -88,7 +106,7 @@ class Sequence:
             return [[]]
         if n * math.log2(n_labels) < 62:  # space for no more than there are
             k = min(k, n_labels**n)
-        states, scores = self.opened.model.scorer.decode_scores(self.unary, self.allowed, k)
+        states, scores = self.opened.scorer.decode_scores(self.unary, self.allowed, k)
         labels = self.opened.labels
         return [
             [labels[state] for state in row]
@@ -98,7 +116,7 @@ class Sequence:
 
     def infer(self, zeta: float = 1.0) -> Floats:
         """Return the marginals (n, K)."""
-        scorer = self.opened.model.scorer
+        scorer = self.opened.scorer
         marginals, log_z = scorer.infer_scores(self.unary, self.allowed, zeta)
         if zeta == 1.0:
             self._log_z = log_z
@@ -112,7 +130,7 @@ class Sequence:
 
     def pairwise(self) -> Floats:
         """Return the marginals of pairs (n - 1, K, K)."""
-        return self.opened.model.scorer.pairwise(self.unary, self.allowed)
+        return self.opened.scorer.pairwise(self.unary, self.allowed)
 
     def probability(self, path: npt.NDArray[np.int64]) -> float:
         """Return the probability of labels (n,)."""
@@ -122,8 +140,9 @@ class Sequence:
         rows = np.arange(len(self))
         if self.allowed is not None and not self.allowed[rows, path].all():
             return 0.0
+        table, start, end = self.opened.scores
         score = float(self.unary[rows, path].sum())
-        score += float(self.opened.model.transition[path[:-1], path[1:]].sum())
+        score += float(table[path[:-1], path[1:]].sum() + start[path[0]] + end[path[-1]])
         return math.exp(score - self._log_z)
 
 

@@ -1,4 +1,4 @@
-"""Sequences and models between the estimator and whatever trainer it has."""
+"""What the estimator does with a trainer, of ours or of others: sequences in, a model out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ __all__ = ["append", "train"]
 def append(
     trainer: Any, x_name: str, X: Iterable[Any], y_name: str, y: Iterable[Any], group: int = 0
 ) -> int:
-    """Give sequences to a trainer; return how many hold items. `X` and `y` must be equally long."""
+    """Give sequences to a trainer; return how many hold items. `X` and `y` must be equally long.
+
+    With the `y_name` "allowed", `y` holds what is known of the labels of each sequence.
+    """
     end = object()
     ys = iter(y)
     count = items = 0
@@ -24,7 +27,10 @@ def append(
         if yseq is end:
             raise ValueError(f"{y_name} has {count} sequences, {x_name} has more")
         try:
-            trainer.append(xseq, yseq, group)
+            if y_name == "allowed":
+                trainer.append(xseq, None, group, allowed=yseq)
+            else:
+                trainer.append(xseq, yseq, group)
         except (TypeError, ValueError) as error:
             if type(error) not in (TypeError, ValueError):  # such as UnicodeEncodeError
                 raise

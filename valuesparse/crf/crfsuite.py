@@ -7,29 +7,25 @@ pickling, and taggers that threads may share.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from valuesparse._crf import ItemSequence
 from valuesparse._forest import LARGEST
-from valuesparse._validation import as_count, as_zeta, require_potentials
+from valuesparse._validation import as_count, as_zeta
 from valuesparse.crf._constraints import Allowed
-from valuesparse.crf._current import Current, Floats, Opened, Sequence
-from valuesparse.crf._dump import ParsedDump, dump_lines, header_of, header_of_model, parse
+from valuesparse.crf._current import Floats, Sequence
+from valuesparse.crf._dump import ParsedDump, dump_lines, parse
 from valuesparse.crf._errors import CRFSuiteError
+from valuesparse.crf._opening import Opening
 from valuesparse.crf.training._parameters import whole_number
 from valuesparse.crf.training.trainer import BaseTrainer, Trainer
-from valuesparse.io._files import naming, read_file, replacing
-from valuesparse.io.crfsuite import CrfsuiteModel, read_crfsuite
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
+from valuesparse.io._files import replacing
 
 __all__ = [
     "CRFSUITE_VERSION",
@@ -47,8 +43,17 @@ CRFSUITE_VERSION = "0.12.2"
 _LARGEST = LARGEST["float64"]
 
 
-class Tagger:
+class Tagger(Opening):
     """Tags sequences with a model: `pycrfsuite.Tagger`, and more.
+
+    Parameters
+    ----------
+    constraints : {"BIO", "BIOES", "IOB1"}, optional
+        Every answer is that of the model under this tagging scheme: no sequence begins with "I-PER"
+        or has "O" before it. See :func:`valuesparse.crf.constraints`.
+    forbidden : iterable of pairs (from, to), optional
+        Labels that may not follow each other; ``(None, label)``: a sequence may not begin with it,
+        ``(label, None)``: nor end.
 
     Notes
     -----
@@ -82,121 +87,6 @@ class Tagger:
     [['noun', 'noun'], ['verb', 'noun']]
     """
 
-    _opened: Opened | None
-    _current: Current
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Make a closed tagger; not in __init__, which subclasses of pycrfsuite's need not call."""
-        self = super().__new__(cls)
-        self._opened = None
-        self._current = Current()
-        return self
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in self.__dict__.items() if name != "_current"}
-        opened = self._opened
-        state["_opened"] = None if opened is None else (opened.model, opened.header)
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        opened = state.pop("_opened")
-        self.__dict__.update(state)
-        # Protocols 0 and 1 of pickle make objects without __new__.
-        self._opened, self._current = None, Current()
-        if opened is not None:
-            self._open(*opened)
-
-    @classmethod
-    def from_model(cls, model: CrfsuiteModel) -> Self:
-        """Return a tagger that has `model` open.
-
-        Parameters
-        ----------
-        model : CrfsuiteModel
-            From :func:`valuesparse.io.crfsuite.read_crfsuite`, or made by hand.
-
-        Raises
-        ------
-        TypeError
-            `model` is something else.
-        ValueError
-            Its transitions are too large.
-        """
-        if not isinstance(model, CrfsuiteModel):
-            raise TypeError(f"model must be a CrfsuiteModel, not {type(model).__name__}")
-        self = cls()
-        self._open(model, header_of_model(model))
-        return self
-
-    @property
-    def model(self) -> CrfsuiteModel:
-        """The open model, with all digits of its weights."""
-        return self._require().model
-
-    def open(self, name: str | bytes | os.PathLike[str]) -> contextlib.closing[Tagger]:
-        """Open a model file, instead of the one that is open.
-
-        Parameters
-        ----------
-        name : str, bytes or os.PathLike
-            The path of the file.
-
-        Returns
-        -------
-        contextlib.closing
-            A context that closes this tagger: for ``with``.
-
-        Raises
-        ------
-        OSError
-            The file cannot be read.
-        ModelFormatError
-            It is not a model, or is damaged: a `ValueError`. The model that was open stays open.
-        """
-        path = os.fsdecode(name)
-        with naming(path):
-            return self._open_bytes(read_file(path))
-
-    def open_inmemory(self, value: bytes) -> contextlib.closing[Tagger]:
-        """Open a model from the contents of its file.
-
-        Parameters
-        ----------
-        value : bytes
-            The contents; a bytearray or memoryview will do.
-
-        Returns
-        -------
-        contextlib.closing
-            As :meth:`open`, which tells what is raised, too.
-
-        Raises
-        ------
-        TypeError
-            `value` is not bytes.
-        """
-        if not isinstance(value, (bytes, bytearray, memoryview)):
-            raise TypeError(f"value must be bytes, not {type(value).__name__}")
-        return self._open_bytes(bytes(value))
-
-    def _open_bytes(self, data: bytes) -> contextlib.closing[Tagger]:
-        self._open(read_crfsuite(data), header_of(data))
-        return contextlib.closing(self)
-
-    def _open(self, model: CrfsuiteModel, header: dict[str, str]) -> None:
-        require_potentials("transition", np.ascontiguousarray(model.transition))
-        labels = list(model.labels)
-        numbers = {name: i for i, name in enumerate(labels)}
-        self._opened = Opened(model, header, labels, numbers)
-
-    def close(self) -> None:
-        """Close the model."""
-        self._opened = None
-
-    def labels(self) -> list[str]:
-        """Return the labels of the model, in the order of their ids and of all columns."""
-        return list(self._require().labels)
-
     def set(self, xseq: Iterable[Any], *, allowed: Allowed | None = None) -> None:
         """Make a sequence the current one of this thread.
 
@@ -216,7 +106,7 @@ class Tagger:
             The tagger is not opened, a value is not finite, or `allowed` does not fit.
         """
         opened = self._require()
-        sequence = Sequence(opened, opened.model.scorer.unary(xseq, True, True, _LARGEST)[0])
+        sequence = Sequence(opened, opened.scorer.unary(xseq, True, True, _LARGEST)[0])
         self._current.sequence = sequence if allowed is None else sequence.under(allowed)
 
     def tag(
@@ -253,7 +143,7 @@ class Tagger:
         if xseq is not None and n_best is None and allowed is None:
             opened = self._require()
             # One call, and one release of the GIL, from items to labels.
-            unary, tags = opened.model.scorer.tag(xseq, opened.labels)
+            unary, tags = opened.scorer.tag(xseq, opened.labels)
             self._current.sequence = Sequence(opened, unary)
             return tags
         k = 1 if n_best is None else as_count("n_best", n_best, at_least=1)
@@ -361,7 +251,7 @@ class Tagger:
         zeta = as_zeta(zeta)
         if xseq is not None and zeta == 1.0 and allowed is None:
             opened = self._require()
-            unary, marginals, log_z = opened.model.scorer.marginals(xseq)
+            unary, marginals, log_z = opened.scorer.marginals(xseq)
             self._current.sequence = Sequence(opened, unary, log_z=log_z)
             return marginals
         return self._sequence(xseq, allowed).infer(zeta)
@@ -411,7 +301,7 @@ class Tagger:
             As in :meth:`tag`; the message names the sequence too.
         """
         opened = self._require()
-        ask = partial(opened.model.scorer.tag_batch, labels=opened.labels)
+        ask = partial(opened.scorer.tag_batch, labels=opened.labels)
         return opened.ask_many(ask, xseqs, allowed, threads)
 
     def marginals_batch(
@@ -437,7 +327,7 @@ class Tagger:
             Neighbours share memory: copy the few that you want to keep of very many.
         """
         opened = self._require()
-        ask = partial(opened.model.scorer.marginals_batch, zeta=as_zeta(zeta))
+        ask = partial(opened.scorer.marginals_batch, zeta=as_zeta(zeta))
         return opened.ask_many(ask, xseqs, allowed, threads)
 
     def dump(self, filename: str | bytes | os.PathLike[str] | None = None) -> None:
@@ -477,12 +367,6 @@ class Tagger:
         """
         opened = self._require(RuntimeError("Tagger is closed"))
         return parse(opened.model, opened.header)
-
-    def _require(self, error: Exception | None = None) -> Opened:
-        opened = self._opened
-        if opened is None:
-            raise error or ValueError("The tagger is not opened")
-        return opened
 
     def _sequence(self, xseq: Iterable[Any] | None, allowed: Allowed | None) -> Sequence:
         """Return the current sequence, which `xseq` or `allowed` replaces if given."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from valuesparse.crf._constraints import Allowed
+    from valuesparse.crf._schemes import Forbidden
 
 __all__ = ["CRF"]
 
@@ -96,6 +97,9 @@ calibration_max_trials : optional
         Seed of the order in which online algorithms take the data.
     tol : float, optional
         How far marginals may be off in training, as in :class:`valuesparse.crf.Trainer`.
+    constraints, forbidden : optional
+        A tagging scheme ("BIO", "BIOES" or "IOB1") and a list of pairs of labels that may not
+        follow each other: see :class:`valuesparse.crf.Trainer`. For training and all answers.
 
     Attributes
     ----------
@@ -139,11 +143,14 @@ calibration_max_trials : optional
     threads: int | None
     random_state: int
     tol: float | None
+    constraints: str | None
+    forbidden: Forbidden | None
 
     # Class attributes, because __init__ of an estimator sets its parameters only.
     training_log_: Any = None
     _model: bytes | None = None
     _tagger: Tagger | None = None
+    _told: tuple[Any, ...] = (None, None)  # the constraints of `_tagger`
     _parsed: ParsedDump | None = None
     _file: FileResource | None = None
 
@@ -183,6 +190,8 @@ calibration_max_trials : optional
         threads: int | None = None,
         random_state: int = 0,
         tol: float | None = None,
+        constraints: str | None = None,
+        forbidden: Forbidden | None = None,
     ) -> None:
         given = locals()
         for name in self._get_param_names():  # one attribute each, as scikit-learn has it
@@ -191,10 +200,11 @@ calibration_max_trials : optional
     def fit(
         self,
         X: Iterable[Iterable[Any]],
-        y: Iterable[Iterable[str]],
+        y: Iterable[Iterable[str]] | None = None,
         X_dev: Iterable[Iterable[Any]] | None = None,
         y_dev: Iterable[Iterable[str]] | None = None,
         *,
+        allowed: Iterable[Iterable[Any]] | None = None,
         callback: Callable[[Any], object] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = 10,
@@ -210,6 +220,9 @@ calibration_max_trials : optional
             The label of each item.
         X_dev, y_dev : iterables, optional
             Sequences that are labelled after each iteration, for ``training_log_``.
+        allowed : iterable of B sequences, in place of `y`
+            What is known of the labels: for each item None, a label, or several, of which it is
+            one.
         callback, checkpoint, checkpoint_every : optional
             As in :meth:`valuesparse.crf.Trainer.train`.
 
@@ -226,14 +239,17 @@ calibration_max_trials : optional
         OSError
             `model_filename` cannot be written; most such failures are found before training.
         """
-        if y is None:
+        if y is not None and allowed is not None:
+            raise ValueError("give y or allowed, not both")
+        if y is None and allowed is None:
             raise ValueError("requires y to be passed, but the target y is None")
         if (X_dev is None) != (y_dev is None):
             raise ValueError("Pass both X_dev and y_dev to use the holdout data")
         if self.model_filename is not None:
             check_target(self.model_filename)  # refused before the work, not after it
         trainer = self._trainer()
-        if not append(trainer, "X", X, "y", y):
+        name, known = ("y", y) if allowed is None else ("allowed", allowed)
+        if not append(trainer, "X", X, name, known if known is not None else ()):
             raise ValueError("X has no item to learn from")
         if X_dev is not None and y_dev is not None:
             append(trainer, "X_dev", X_dev, "y_dev", y_dev, 1)
@@ -241,8 +257,7 @@ calibration_max_trials : optional
         asked = any(x is not None for x in given.values())
         more = {**given, "checkpoint_every": checkpoint_every} if asked else {}
         model = train(trainer, -1 if X_dev is None else 1, more)
-        tagger = Tagger()
-        tagger.open_inmemory(model)
+        tagger = self._tagger_of(model)
         if self.model_filename is not None:
             write_bytes(self.model_filename, model)
         self._model, self._tagger, self._parsed, self._file = model, tagger, None, None
@@ -350,13 +365,12 @@ calibration_max_trials : optional
     @property
     def tagger_(self) -> Tagger | None:
         """The tagger that answers; None before there is a model."""
-        if self._tagger is None:
+        if self._tagger is None or self._told != (self.constraints, self.forbidden):
             source = self.model_filename if self._model is None else self._model
             if isinstance(source, bytes) or (source is not None and os.path.exists(source)):
                 model = source if isinstance(source, bytes) else read_file(source)
-                tagger = Tagger()
                 with naming(source):
-                    tagger.open_inmemory(model)
+                    tagger = self._tagger_of(model)
                 self._model, self._tagger = model, tagger  # not before: the file may be damaged
         return self._tagger
 
@@ -420,6 +434,13 @@ calibration_max_trials : optional
             )
         return tagger
 
+    def _tagger_of(self, model: bytes) -> Tagger:
+        told = self.constraints, self.forbidden
+        tagger = Tagger(constraints=self.constraints, forbidden=self.forbidden)
+        tagger.open_inmemory(model)
+        self._told = told
+        return tagger
+
     def _trainer(self) -> Any:
         names = _NAMES | {name: name for name in _SAME}
         given = {theirs: getattr(self, ours) for ours, theirs in names.items()}
@@ -432,6 +453,12 @@ calibration_max_trials : optional
         ours = isinstance(kind, type) and issubclass(kind, Trainer)
         if ours and kind.__init__ is Trainer.__init__:
             arguments |= {"threads": self.threads, "seed": self.random_state}
+            arguments |= {"constraints": self.constraints, "forbidden": self.forbidden}
+        elif self.constraints is not None or self.forbidden is not None:
+            raise ValueError(
+                f"constraints and forbidden need the package's own trainer; {kind.__name__} has "
+                "an __init__ of its own, or is another's"
+            )
         arguments |= {} if self.tol is None else {"tol": self.tol}
         return kind(**arguments)
 

@@ -195,6 +195,8 @@ class ProjectiveTree(_Arcs):
         often as it is used, the whole sentence once. No two parts of a span share a word, so that
         every corner of this is integral (Martin, Rardin and Campbell, 1990): it is the hull itself.
         """
+        from scipy import sparse
+
         k, n = len(self.scope), self.n_words
         spans = _Spans()
         for i, (h, m) in enumerate(self.arcs):
@@ -243,6 +245,8 @@ class _Spans:
     def rows(self, goal: tuple[str, int, int], columns: int) -> tuple[Any, Floats]:
         """Return the equations: each span is made as often as it is used, the goal once."""
         row, column, sign = zip(*self._entries, strict=True)
+        from scipy import sparse
+
         shape = (len(self._number), columns)
         right = np.zeros(shape[0])
         right[self._number[goal]] = 1.0

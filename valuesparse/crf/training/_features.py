@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,7 @@ def generate(
     minfreq: float = 0.0,
     possible_states: bool = False,
     possible_transitions: bool = False,
+    allowed: npt.NDArray[np.bool_] | None = None,
 ) -> FeatureSet:
     """Choose the features of a corpus as CRFsuite does.
 
@@ -41,6 +42,9 @@ def generate(
     of labels that follow each other. The frequency of a state feature is the sum of the
     attribute's values; what is less frequent than `minfreq` is left out (so is, with `minfreq` 0,
     what adds up to less than 0).
+
+    An item whose label is one of a set counts for each of them in equal shares; where it may be any
+    label, for none. Labels of neighbours that may follow each other by their sets have a transition.
 
     Parameters
     ----------
@@ -54,6 +58,8 @@ def generate(
         Pair every attribute that occurs with every label; frequency 0 where they do not meet.
     possible_transitions : bool
         Pair every label with every label, likewise.
+    allowed : (K, K) array of bool, optional
+        Pairs of labels that may follow each other; others get no transition.
 
     Returns
     -------
@@ -63,8 +69,12 @@ def generate(
     sizes = np.diff(corpus.item)
     key = corpus.ids.astype(np.int64)
     key *= n_labels
-    key += np.repeat(corpus.gold, sizes)
-    state, frequency = _count(key, corpus.values)
+    values = corpus.values
+    if corpus.sets is None:
+        key += np.repeat(corpus.gold, sizes)
+    else:
+        key, values = _shared(corpus, key, sizes)
+    state, frequency = _count(key, values)
     if possible_states:
         seen = np.flatnonzero(np.bincount(corpus.ids))
         every = (seen[:, None] * n_labels + np.arange(n_labels)).ravel()
@@ -74,12 +84,17 @@ def generate(
     inner = np.ones(corpus.n_items, bool)
     inner[corpus.offset[:-1][np.diff(corpus.offset) > 0]] = False
     to = np.flatnonzero(inner)
-    step = corpus.gold[to - 1].astype(np.int64) * n_labels + corpus.gold[to]
+    known = to[(corpus.gold[to - 1] >= 0) & (corpus.gold[to] >= 0)]
+    step = corpus.gold[known - 1].astype(np.int64) * n_labels + corpus.gold[known]
+    if len(known) < len(to):
+        step = np.concatenate([step, _steps(corpus, to, n_labels)])
     moves, frequency = _count(step, None)
     if possible_transitions:
         every = np.arange(n_labels * n_labels)
         moves, frequency = every, _spread(moves, frequency, every)
     moves = moves[frequency >= minfreq]
+    if allowed is not None:
+        moves = moves[allowed.ravel()[moves]]
 
     attribute = state // max(n_labels, 1)
     first = np.zeros(n_attributes + 1, np.int64)
@@ -100,6 +115,54 @@ def generate(
         target=moves % max(n_labels, 1),
         start=start,
     )
+
+
+def _shared(
+    corpus: Corpus, key: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return pairs of an attribute and a label, and their values; `key` (M,) is A × K."""
+    assert corpus.sets is not None and corpus.members is not None
+    item = np.repeat(np.arange(corpus.n_items), sizes)
+    values = np.ones(len(key)) if corpus.values is None else corpus.values
+    known = corpus.gold[item] >= 0
+    members = np.diff(corpus.sets)[item]  # 0 of known ones, and where it may be any label
+    first = np.repeat(corpus.sets[item], members)
+    within = np.arange(len(first)) - np.repeat(np.cumsum(members) - members, members)
+    more = np.repeat(key, members) + corpus.members[first + within]
+    shares = np.repeat(values / np.maximum(members, 1), members)
+    return (
+        np.concatenate([key[known] + corpus.gold[item[known]], more]),
+        np.concatenate([values[known], shares]),
+    )
+
+
+def _steps(
+    corpus: Corpus, to: npt.NDArray[np.int64], n_labels: int
+) -> npt.NDArray[np.int64]:
+    """Return pairs of labels, once each, that neighbours not both of a known label may have."""
+    assert corpus.sets is not None and corpus.members is not None
+    unknown = to[(corpus.gold[to - 1] < 0) | (corpus.gold[to] < 0)]
+    seen = np.zeros((n_labels, n_labels), bool)
+    every = np.ones(n_labels, bool)
+    wide = (corpus.gold < 0) & (np.diff(corpus.sets) == 0)
+    if (wide[unknown - 1] & wide[unknown]).any():
+        return np.arange(n_labels * n_labels)
+
+    def labels(i: int) -> npt.NDArray[Any]:
+        if corpus.gold[i] >= 0:
+            return corpus.gold[i : i + 1]
+        return every if wide[i] else members[sets[i] : sets[i + 1]]
+
+    sets, members = corpus.sets, corpus.members
+    for i in unknown.tolist():
+        before, after = labels(i - 1), labels(i)
+        if before is every:
+            seen[:, after] = True
+        elif after is every:
+            seen[before] = True
+        else:
+            seen[np.ix_(before, after)] = True
+    return np.flatnonzero(seen)
 
 
 def _count(

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse._crf import Evaluator
+from valuesparse.crf._schemes import Constraints
 from valuesparse.crf.training._data import Corpus
 from valuesparse.crf.training._features import FeatureSet
 
@@ -49,14 +50,32 @@ class Objective:
         The weights that the model has.
     threads : int
         At least 1.
+    constraints : Constraints, optional
+        Only label sequences that they allow are possible. They must leave some that agree with what
+        is known of each sequence: :func:`valuesparse.crf.training._possible.require_possible`.
+
+    Notes
+    -----
+    Where labels are known by their sets alone, the loss of a sequence is log Z − log Z of all label
+    sequences that agree with them.
     """
 
-    def __init__(self, corpus: Corpus, features: FeatureSet, threads: int) -> None:
+    def __init__(
+        self,
+        corpus: Corpus,
+        features: FeatureSet,
+        threads: int,
+        constraints: Constraints | None = None,
+    ) -> None:
         self.corpus = corpus
         self.features = features
         self.threads = threads
         self.n_weights = features.n_weights
         self.n_labels = len(features.start) - 1
+        banned, start, end = None, None, None
+        if constraints is not None:
+            _, start, end = constraints.log_potentials()
+            banned = np.ascontiguousarray(~constraints.allowed_transitions)
         self._evaluator = Evaluator(
             self.n_labels,
             corpus.item,
@@ -70,7 +89,14 @@ class Objective:
             features.start,
             features.target.astype(np.int32),
             self.n_weights,
+            corpus.sets,
+            corpus.members,
+            banned,
+            start,
+            end,
         )
+        #: Whether all labels are known, and all label sequences possible.
+        self.plain = constraints is None and corpus.sets is None
 
     def _vector(self, name: str, vector: Any, *, filled: bool = False) -> None:
         _demand(name, vector, (self.n_weights,), np.float64, filled=filled)
@@ -136,7 +162,7 @@ class Objective:
         return unary
 
     def transitions(self, weights: Weights) -> npt.NDArray[np.float64]:
-        """Return the (K, K) scores of transitions, 0 where there is no feature."""
+        """Return the (K, K) scores of transitions, 0 where there is no feature, −inf where it is banned."""
         self._vector("weights", weights)
         table = np.empty((self.n_labels, self.n_labels))
         self._evaluator.transitions(weights, table)

@@ -110,6 +110,11 @@ class ChainParts:
         """Take a pass in the engine, where the rule is one that it knows: not a subclass."""
         kind = _RULES.get(type(rule))
         if kind is None or batch != 1:
+            if not self.objective.plain:
+                raise ValueError(
+                    "constraints and sets of labels can be learnt with the rules of "
+                    "valuesparse.learning themselves, one sequence at a time"
+                )
             return None
         return self.objective.learn(kind, vars(rule), order, weights, late, touched, time)
 

@@ -12,18 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse._validation import as_probability
+from valuesparse.crf._schemes import Constraints, Forbidden, Rules
 from valuesparse.crf.training import _algorithms
 from valuesparse.crf.training._data import Corpus, Dataset
 from valuesparse.crf.training._features import FeatureSet, generate
 from valuesparse.crf.training._log import TrainLogParser, score_lines
 from valuesparse.crf.training._objective import Objective
-from valuesparse.crf.training._parameters import (
-    ALGORITHMS,
-    ALIASES,
-    parse,
-    require_apart,
-    whole_number,
-)
+from valuesparse.crf.training._parameters import require_apart, whole_number
+from valuesparse.crf.training._possible import require_possible, require_tags
+from valuesparse.crf.training._settings import Settings
 from valuesparse.io._crfsuite_format import MAX_WEIGHT
 from valuesparse.io._crfsuite_writer import format_model
 from valuesparse.io._files import check_target, write_bytes
@@ -38,7 +35,7 @@ __all__ = ["BaseTrainer", "Trainer"]
 Weights: TypeAlias = npt.NDArray[np.float64]
 
 
-class BaseTrainer:
+class BaseTrainer(Settings):
     """The common part of trainers: :class:`Trainer` without the reading of its log.
 
     Parameters are those of :class:`Trainer`. :meth:`message` gets every line of the log.
@@ -56,12 +53,14 @@ class BaseTrainer:
     _tol: float | None = None
     _cleared: bool = False
     _data: Dataset
+    _rules: Rules
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Make a trainer; not in __init__, which subclasses of pycrfsuite's need not call."""
         self = super().__new__(cls)
         self._data = Dataset()
-        BaseTrainer.select(self, "lbfgs")
+        self._rules = Rules(None, None)
+        Settings.select(self, "lbfgs")
         return self
 
     def __init__(
@@ -73,8 +72,11 @@ class BaseTrainer:
         threads: int | None = None,
         seed: int = 0,
         tol: float | None = None,
+        constraints: str | None = None,
+        forbidden: Forbidden | None = None,
     ) -> None:
         self.verbose = verbose
+        self._rules = Rules(constraints, forbidden)
         self._threads, self._seed = threads, seed
         self._tol = None if tol is None else as_probability("tol", tol)
         if algorithm is not None:
@@ -82,35 +84,14 @@ class BaseTrainer:
         if params is not None:
             self.set_params(params)
 
-    def select(self, algorithm: str, type: str = "crf1d") -> None:
-        """Choose the training algorithm; its parameters have their defaults afterwards.
-
-        Parameters
-        ----------
-        algorithm : {'lbfgs', 'l2sgd', 'ap', 'pa', 'arow', 'aggressive'}
-            L-BFGS (with c1 > 0: OWL-QN), stochastic gradient descent, averaged perceptron, passive
-            aggressive, adaptive regularisation of weights, or the aggressive online learner of
-            MSFXM10, which CRFsuite does not have.
-        type : {'crf1d'}
-            The kind of model.
-
-        Raises
-        ------
-        ValueError
-            For another algorithm or type.
-        """
-        name = algorithm.lower()
-        name = ALIASES.get(name, name)
-        if name not in ALGORITHMS or type != "crf1d":
-            known = ", ".join([*ALGORITHMS, *ALIASES])
-            raise ValueError(
-                f"Bad arguments: algorithm={name!r}, type={type!r}; there are the algorithms "
-                f"{known} and the type 'crf1d'"
-            )
-        self._algorithm = name
-        self._values = {key: spec.default for key, spec in ALGORITHMS[name].items()}
-
-    def append(self, xseq: Iterable[Any], yseq: Iterable[str], group: int = 0) -> None:
+    def append(
+        self,
+        xseq: Iterable[Any],
+        yseq: Iterable[str] | None = None,
+        group: int = 0,
+        *,
+        allowed: Iterable[str | Iterable[str] | None] | None = None,
+    ) -> None:
         """Add a sequence to train on.
 
         Parameters
@@ -122,6 +103,9 @@ class BaseTrainer:
             The label of each item.
         group : int
             What :meth:`train` takes as `holdout`.
+        allowed : sequence of n entries, in place of `yseq`
+            What is known of each item's label: None (nothing), a label, or several, of which it is
+            one. All algorithms learn from that.
 
         Raises
         ------
@@ -129,54 +113,13 @@ class BaseTrainer:
             An item, attribute, value or label cannot be used, or the lengths differ. Nothing of the
             sequence is kept then.
         """
-        self._data.append(xseq, yseq, whole_number("group", group))
+        self._data.append(xseq, yseq, whole_number("group", group), allowed)
         self._cleared = False
 
     def clear(self) -> None:
         """Forget all sequences."""
         self._data = Dataset()
         self._cleared = True
-
-    def params(self) -> list[str]:
-        """Return the names of the algorithm's parameters."""
-        return list(self._values)
-
-    def set_params(self, params: Mapping[str, Any]) -> None:
-        """Set several parameters, given as a dict."""
-        for name, value in params.items():
-            self.set(name, value)
-
-    def get_params(self) -> dict[str, Any]:
-        """Return all parameters as a dict."""
-        return {name: self.get(name) for name in self.params()}
-
-    def set(self, name: str, value: Any) -> None:
-        """Set a parameter; a text is converted.
-
-        Raises
-        ------
-        ValueError
-            The algorithm has no such parameter, or the value is no number where one is needed.
-        """
-        spec = ALGORITHMS[self._algorithm].get(name)
-        if spec is None:
-            known = ", ".join(self._values)
-            raise ValueError(
-                f"Parameter not found: {name} = {value}; {self._algorithm} has {known}"
-            )
-        self._values[name] = parse(name, spec, value)
-
-    def get(self, name: str) -> Any:
-        """Return the value of a parameter."""
-        if name not in self._values:
-            raise ValueError(f"Parameter not found: {name}")
-        return self._values[name]
-
-    def help(self, name: str) -> str:
-        """Return what a parameter means."""
-        if name not in self._values:
-            raise ValueError(f"Parameter not found: {name}")
-        return ALGORITHMS[self._algorithm][name].help
 
     def train(
         self,
@@ -268,8 +211,9 @@ class BaseTrainer:
         _algorithms.check(self._algorithm, self._values, self._tol)
         threads = resolve(self._threads)
         corpus, held, features = self._prepare(holdout)
-        objective = Objective(corpus, features, threads)
-        tester = None if held is None else Objective(held, features, threads)
+        found = self._rules.of(self._data.labels.names)
+        objective = Objective(corpus, features, threads, found)
+        tester = None if held is None else Objective(held, features, threads, found)
         saved = None
         if checkpoint is not None:
             saved = Checkpoint(checkpoint, checkpoint_every, self._fingerprint(corpus))
@@ -329,6 +273,7 @@ class BaseTrainer:
             wanted = np.array(self._data.groups, np.int64) != holdout
             corpus = self._data.corpus(wanted)
             held = self._data.corpus(~wanted)
+        found = self._require_possible(corpus, held, holdout)
         whole = bool(values.get("feature.unsupported", False))
         features = generate(
             corpus,
@@ -337,6 +282,7 @@ class BaseTrainer:
             values["feature.minfreq"],
             values["feature.possible_states"] or whole,
             values["feature.possible_transitions"] or whole,
+            None if found is None else found.allowed_transitions,
         )
         for i in range(51):
             self.message("." if i % 5 else str(i // 5))
@@ -346,6 +292,25 @@ class BaseTrainer:
         self.message("\n")
         return corpus, held, features
 
+    def _require_possible(
+        self, corpus: Corpus, held: Corpus | None, holdout: int
+    ) -> Constraints | None:
+        """Return the constraints, which all sequences must agree with."""
+        groups = np.array(self._data.groups, np.int64)
+        if held is not None and held.sets is not None:
+            s = np.searchsorted(held.offset, np.flatnonzero(held.gold < 0)[0], side="right") - 1
+            raise ValueError(
+                f"sequence {np.flatnonzero(groups == holdout)[s]} of the holdout group was "
+                "appended with allowed=: it has no labels to compare with"
+            )
+        found = self._rules.of(self._data.labels.names)
+        if found is not None:
+            numbers = np.flatnonzero(groups != holdout) if held else np.arange(len(groups))
+            require_possible(corpus, found, self._rules, self._data.labels.names, numbers)
+            if held is not None:
+                require_tags(found, self._rules, held)
+        return found
+
     def _fingerprint(self, corpus: Corpus) -> tuple[Any, ...]:
         """Return all that a run depends on but the number of threads."""
         # The number of iterations may grow between two runs.
@@ -354,6 +319,7 @@ class BaseTrainer:
             self._algorithm, sorted(values.items()), self._seed, corpus,
             self._data.attributes.names(), self._data.labels.names,
             *(() if self._tol is None else (self._tol,)),
+            *([self._rules.scheme, self._rules.forbidden] if self._rules else ()),
         )  # fmt: skip
 
     def _store(
@@ -413,6 +379,12 @@ class Trainer(BaseTrainer):
         L-BFGS only: marginals may be off by this much, proved, where that is faster. The log has
         the bound on the gradient's error that follows; where it could decide when to stop, and
         where a line search fails, the rest is exact.
+    constraints : {"BIO", "BIOES", "IOB1"}, optional
+        Only label sequences of this scheme are possible, in training too; a sequence to learn from
+        that is none is refused. The file does not hold it: give it to the `Tagger` as well. See
+        :func:`valuesparse.crf.constraints`.
+    forbidden : iterable of pairs (from, to), optional
+        Labels that may not follow each other, likewise.
 
     Attributes
     ----------
