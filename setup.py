@@ -279,6 +279,17 @@ extensions = [
         **depending_on("forest", "islands"),
     ),
     Extension(
+        "valuesparse._higher",
+        [
+            "ext/higher.pyx",
+            "ext/higher/answer.cpp",
+            "ext/higher/second.cpp",
+            "ext/higher/segments.cpp",
+        ],
+        define_macros=numpy_api,
+        **depending_on("higher"),
+    ),
+    Extension(
         "valuesparse._junction",
         [
             "ext/junction.pyx",

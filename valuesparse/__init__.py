@@ -24,7 +24,14 @@ from valuesparse.inference import (
     log_prob,
     sample,
 )
-from valuesparse.models import Chain, FactorGraph, SparseTransition, Tree
+from valuesparse.models import (
+    Chain,
+    FactorGraph,
+    SecondOrderChain,
+    SegmentChain,
+    SparseTransition,
+    Tree,
+)
 from valuesparse.results import Result
 from valuesparse.threads import get_num_threads, set_num_threads, simd_level
 
@@ -112,6 +119,8 @@ __all__ = [
     "MeanField",
     "MemoryLimitError",
     "Result",
+    "SecondOrderChain",
+    "SegmentChain",
     "SparseTransition",
     "StructuredMeanField",
     "Tree",

@@ -15,8 +15,15 @@ from valuesparse import _exit, _forest
 from valuesparse.inference import _fit as learner
 from valuesparse.inference import _forest as forest_engine
 from valuesparse.inference import _joints as graph_engine
+from valuesparse.inference import _longer as longer_engine
 from valuesparse.models import FactorGraph
-from valuesparse.results import ChainResult, GraphResult, TreeResult
+from valuesparse.results import (
+    ChainResult,
+    GraphResult,
+    SecondOrderResult,
+    SegmentResult,
+    TreeResult,
+)
 from valuesparse.threads import MAX_THREADS, get_num_threads, set_num_threads
 
 __all__ = ["start"]
@@ -60,6 +67,8 @@ def _hand_over_engines() -> None:
     ChainResult.ask(forest_engine)
     TreeResult.ask(forest_engine)
     GraphResult.ask(graph_engine)
+    SecondOrderResult.ask(longer_engine.joint)
+    SegmentResult.ask(longer_engine.joint)
     GraphResult.ask_of_factors(_selection)
     FactorGraph.learn_with(learner)
 

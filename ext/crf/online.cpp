@@ -73,10 +73,10 @@ class Learner {
     Control& control_;
     int64_t sequence_ = 0, first_ = 0, n_ = 0;  // and its items
     const int32_t* gold_ = nullptr;
-    bool partial_ = false;        // some labels are known by their sets alone, and
-    std::vector<uint8_t> mask_;   // (n, K) these are possible;
-    std::vector<int32_t> chosen_; // gold_ points here, to the best of them
-    double held_z_ = 0.0;         // log Z of all of them
+    bool partial_ = false;         // some labels are known by their sets alone, and
+    std::vector<uint8_t> mask_;    // (n, K) these are possible;
+    std::vector<int32_t> chosen_;  // gold_ points here, to the best of them
+    double held_z_ = 0.0;          // log Z of all of them
     bool stale_ = true;  // whether weights of transitions have changed since the table was made
     int64_t wrong_ = 0;
     double log_z_ = 0.0;

@@ -134,9 +134,7 @@ def walk(rng: np.random.Generator, count: int) -> list[tuple[list, list[str]]]:
 
 
 @pytest.mark.parametrize("algorithm", ["lbfgs", "l2sgd", "ap", "pa", "arow", "aggressive"])
-def test_half_of_the_labels_teach_nearly_as_much(
-    algorithm: str, rng: np.random.Generator
-) -> None:
+def test_half_of_the_labels_teach_nearly_as_much(algorithm: str, rng: np.random.Generator) -> None:
     data, test = walk(rng, 150), walk(rng, 100)
     accuracy, models = [], []
     for hidden, threads in ((False, 1), (True, 1), (True, 2)):

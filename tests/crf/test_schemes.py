@@ -35,10 +35,7 @@ def spans_of(tags: list[str], scheme: str) -> list[str] | None:
             at += 1
             continue
         end = at + 1
-        if scheme == "IOB1":
-            while end < len(tags) and tags[end] == f"I-{kind}":
-                end += 1
-        elif scheme == "BIO":
+        if scheme == "IOB1" or scheme == "BIO":
             while end < len(tags) and tags[end] == f"I-{kind}":
                 end += 1
         else:
@@ -108,9 +105,7 @@ def test_bad_constraints(
 
 @pytest.mark.simd
 def test_all_answers_of_a_tagger_are_those_of_enumeration(rng: np.random.Generator) -> None:
-    model = CrfsuiteModel(
-        LABELS, ["a", "b", "c"], rng.normal(size=(5, 5)), rng.normal(size=(3, 5))
-    )
+    model = CrfsuiteModel(LABELS, ["a", "b", "c"], rng.normal(size=(5, 5)), rng.normal(size=(3, 5)))
     told = Tagger.from_model(model, constraints="BIO", forbidden=FORBIDDEN)
     tagger = pickle.loads(pickle.dumps(told))
     found = constraints(LABELS, "BIO", forbidden=FORBIDDEN)
@@ -208,7 +203,7 @@ def test_sets_that_leave_no_choice_are_named() -> None:
     trainer.append([["a"], ["b"]], ["B-P", "I-P"])
     trainer.append([["a"], ["b"], ["c"]], allowed=["O", None, ["I-P", "I-L"]])
     trainer.append([["a"], ["b"], ["c"]], allowed=[None, "O", ["I-P", "I-L"]])
-    with pytest.raises(ValueError, match="sequence 2, item 2: .* leaves none"):
+    with pytest.raises(ValueError, match=r"sequence 2, item 2: .* leaves none"):
         trainer.train_inmemory()
 
 
@@ -228,7 +223,7 @@ def test_the_estimator_trains_and_answers_under_constraints(rng: np.random.Gener
 
     X, y = zip(*sentences(rng, 30), strict=True)
     crf = clone(CRF(constraints="BIO", forbidden=[("O", "B-L")], max_iterations=5))
-    with pytest.raises(ValueError, match="sequence .*'B-L' after 'O'"):
+    with pytest.raises(ValueError, match=r"sequence .*'B-L' after 'O'"):
         crf.fit(X, y)
     crf.set_params(forbidden=None).fit(X, y)
     found = constraints(crf.classes_, "BIO")

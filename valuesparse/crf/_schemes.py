@@ -157,7 +157,9 @@ def _pairs(forbidden: Any) -> list[tuple[str | None, str | None]]:
         raise TypeError(f"forbidden must be pairs of labels, not {type(forbidden).__name__}")
     pairs = list(forbidden)
     for j, pair in enumerate(pairs):
-        good = isinstance(pair, (tuple, list)) and len(pair) == 2 and any(x is not None for x in pair)
+        good = (
+            isinstance(pair, (tuple, list)) and len(pair) == 2 and any(x is not None for x in pair)
+        )
         if not (good and all(x is None or isinstance(x, str) for x in pair)):
             raise TypeError(
                 f"forbidden[{j}] must be a pair of labels (from, to), of which one may be None, "

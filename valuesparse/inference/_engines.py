@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.inference import _forest, _graphs
+from valuesparse.inference import _forest, _graphs, _longer
 from valuesparse.inference._watch import Watch
-from valuesparse.models import Chain, FactorGraph, Tree
+from valuesparse.models import Chain, FactorGraph, SecondOrderChain, SegmentChain, Tree
 from valuesparse.models._evidence import asked
 from valuesparse.results import Result
 
@@ -52,7 +52,13 @@ class Engine(Protocol):
         """Return the sum of the log-potentials of given states (n,), per component."""
 
 
-ENGINES: dict[type, Engine] = {Chain: _forest, Tree: _forest, FactorGraph: _graphs}
+ENGINES: dict[type, Engine] = {
+    Chain: _forest,
+    Tree: _forest,
+    FactorGraph: _graphs,
+    SecondOrderChain: _longer,
+    SegmentChain: _longer,
+}
 
 
 def engine_of(model: Any) -> Engine:

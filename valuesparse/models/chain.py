@@ -9,15 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _forest
-from valuesparse._validation import (
-    as_array,
-    as_lengths,
-    as_potentials,
-    as_reals,
-    as_states,
-    as_vector,
-    weighed,
-)
+from valuesparse._validation import as_potentials, as_reals, as_states, weighed
+from valuesparse.models._sequences import begins, frozen, join, laid_out, mask, vector
+from valuesparse.models.longer_chains import SecondOrderChain
 from valuesparse.models.sparse_transition import (
     SparseTransition,
     given_table,
@@ -57,6 +51,10 @@ class Chain:
         Added to the first and the last position of every sequence.
     allowed : array_like of bool, shape (N, K), optional
         Labels that each position may take (partial annotation, constrained decoding).
+    order : {1, 2}, default 1
+        With 2 a label depends on the two before it: `transition` has shape (K, K, K)
+        ``[before, from, to]``, `first` (K, K) may have log-potentials of the first two labels, and
+        this is a :class:`SecondOrderChain`.
 
     Attributes
     ----------
@@ -132,6 +130,14 @@ class Chain:
     # Kept here, not beside the engines: a look by model takes 0.15 µs, 3 % of a small call.
     forest: _forest.Forest
 
+    def __new__(cls, *args: Any, order: int = 1, **kwargs: Any) -> Any:
+        """Make a chain, or one of order 2, which is a class of its own."""
+        if order == 1:
+            return object.__new__(cls)
+        if order != 2:
+            raise ValueError(f"order must be 1 or 2, got {order!r}")
+        return SecondOrderChain(*args, **kwargs)
+
     def __init__(
         self,
         unary: npt.ArrayLike | Sequence[npt.ArrayLike],
@@ -141,8 +147,9 @@ class Chain:
         start: npt.ArrayLike | None = None,
         end: npt.ArrayLike | None = None,
         allowed: npt.ArrayLike | None = None,
+        order: int = 1,
     ) -> None:
-        rows, given, parts = _join(unary, lengths)
+        rows, given, parts = join(unary, lengths)
         steps = given_table("transition", transition)
         listed = steps if isinstance(steps, SparseTransition) else None
         dtype = np.promote_types(rows.dtype, steps.dtype)
@@ -156,16 +163,7 @@ class Chain:
                 as_potentials(f"unary[{i}]", part, dtype)
             raise
         n, k = u.shape
-        if given is None:
-            size = np.array([n], dtype=np.int64)
-            offset = np.array([0, n], dtype=np.int64)
-            edge = np.array([0, max(n - 1, 0)], dtype=np.int64)
-        else:
-            size = as_lengths(given, n)
-            offset = np.zeros(size.shape[0] + 1, dtype=np.int64)
-            np.cumsum(size, out=offset[1:])
-            edge = np.zeros_like(offset)
-            np.cumsum(size - (size > 0), out=edge[1:])
+        size, offset, edge = laid_out(given, n)
 
         t, native, edges = None, None, int(edge[-1])
         if isinstance(steps, SparseTransition):
@@ -179,20 +177,20 @@ class Chain:
                 f"transition must have shape {(k, k)} (shared) or {(edges, k, k)} (one per edge) "
                 f"for {k} labels and {edges} edges, got {t.shape}"
             )
-        first, most_first = _vector("start", start, k, dtype)
-        last, most_last = _vector("end", end, k, dtype)
+        first, most_first = vector("start", start, k, dtype)
+        last, most_last = vector("end", end, k, dtype)
         self._fill(
             True if listed is None else native,
-            unary=_frozen(u),
-            table=None if t is None else _frozen(t),
+            unary=frozen(u),
+            table=None if t is None else frozen(t),
             sparse_transition=listed,
             largest=(most_u + most_first + most_last, most_t),
-            lengths=_frozen(size),
+            lengths=frozen(size),
             start=first,
             end=last,
-            allowed=_mask(allowed, u.shape),
-            offset=_frozen(offset),
-            edge=_frozen(edge),
+            allowed=mask(allowed, u.shape),
+            offset=frozen(offset),
+            edge=frozen(edge),
             dtype=dtype,
             n_positions=n,
             n_labels=k,
@@ -211,21 +209,18 @@ class Chain:
     ) -> Chain:
         """Return the chain of arrays that have been checked, with one sequence or more."""
         self = object.__new__(cls)
-        offset = np.zeros(lengths.shape[0] + 1, dtype=np.int64)
-        np.cumsum(lengths, out=offset[1:])
-        edge = np.zeros_like(offset)
-        np.cumsum(lengths - (lengths > 0), out=edge[1:])
+        offset, edge = begins(lengths)
         self._fill(
-            unary=_frozen(np.ascontiguousarray(unary)),
-            table=_frozen(np.ascontiguousarray(transition)),
+            unary=frozen(np.ascontiguousarray(unary)),
+            table=frozen(np.ascontiguousarray(transition)),
             sparse_transition=None,
             largest=(np.inf, np.inf),  # not weighed
-            lengths=_frozen(lengths),
-            start=None if start is None else _frozen(np.ascontiguousarray(start)),
-            end=None if end is None else _frozen(np.ascontiguousarray(end)),
-            allowed=None if allowed is None else _frozen(np.ascontiguousarray(allowed)),
-            offset=_frozen(offset),
-            edge=_frozen(edge),
+            lengths=frozen(lengths),
+            start=None if start is None else frozen(np.ascontiguousarray(start)),
+            end=None if end is None else frozen(np.ascontiguousarray(end)),
+            allowed=None if allowed is None else frozen(np.ascontiguousarray(allowed)),
+            offset=frozen(offset),
+            edge=frozen(edge),
             dtype=unary.dtype,
             n_positions=unary.shape[0],
             n_labels=unary.shape[1],
@@ -289,7 +284,7 @@ class Chain:
             mask &= self.allowed
         other = object.__new__(Chain)
         fields = {name: getattr(self, name) for name in self.__slots__ if name != "forest"}
-        other._fill(self.forest.sparse, **{**fields, "allowed": _frozen(mask)})
+        other._fill(self.forest.sparse, **{**fields, "allowed": frozen(mask)})
         return other
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -308,60 +303,3 @@ def _rebuild(
     unary: Array, transition: Any, lengths: Array, start: Any, end: Any, allowed: Any
 ) -> Chain:
     return Chain(unary, transition, lengths, start=start, end=end, allowed=allowed)
-
-
-def _join(unary: Any, lengths: Any) -> tuple[Array, Any, list[Array]]:
-    """One (N, K) array, the lengths, and the parts joined, from either form of `unary`."""
-    parts: list[Array] = []
-    if _holds_arrays(unary):
-        if lengths is not None:
-            raise ValueError("lengths must not be given when unary is a sequence of arrays")
-        parts = [as_reals(f"unary[{i}]", part) for i, part in enumerate(unary)]
-        k = next((part.shape[1] for part in parts if part.ndim == 2), "K")
-        for i, part in enumerate(parts):
-            if part.ndim != 2 or part.shape[1] != k:
-                raise ValueError(f"unary[{i}] must have shape (n, {k}), got {part.shape}")
-        rows = np.concatenate(parts)
-        lengths = np.array([part.shape[0] for part in parts], dtype=np.int64)
-    else:
-        rows = as_reals("unary", unary)
-    if rows.ndim != 2:
-        hint = "; without any position it has shape (0, K)" if rows.size == 0 else ""
-        raise ValueError(f"unary must have shape (N, K), got {rows.shape}{hint}")
-    if rows.shape[1] == 0:
-        raise ValueError(f"unary must have at least one label, got shape {rows.shape}")
-    return rows, lengths, parts
-
-
-def _holds_arrays(unary: Any) -> bool:
-    """Whether `unary` is a sequence of (n_i, K) arrays rather than of rows."""
-    if not isinstance(unary, (list, tuple)) or not unary:
-        return False
-    # A list of rows is not looked through, unless it begins like one and does not go on so.
-    if isinstance(unary[0], np.ndarray):
-        return any(np.ndim(part) == 2 for part in unary if isinstance(part, np.ndarray))
-    return as_array("unary[0]", unary[0]).ndim == 2
-
-
-def _vector(name: str, value: Any, k: int, dtype: np.dtype[Any]) -> tuple[Array | None, float]:
-    if value is None:
-        return None, 0.0
-    array, most = as_vector(name, value, k, dtype)
-    return _frozen(array), most
-
-
-def _mask(value: Any, shape: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
-    if value is None:
-        return None
-    array = as_array("allowed", value)
-    if array.dtype != np.bool_:
-        raise TypeError(f"allowed must be boolean, got dtype {array.dtype}")
-    if array.shape != shape:
-        raise ValueError(f"allowed must have shape {shape}, got {array.shape}")
-    return _frozen(np.ascontiguousarray(array))
-
-
-def _frozen(array: Array) -> Array:
-    view = array.view()
-    view.flags.writeable = False
-    return view

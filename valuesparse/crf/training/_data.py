@@ -89,7 +89,9 @@ class Dataset:
         """Add one sequence; nothing of it is kept when it is refused."""
         name, given = ("yseq", yseq) if allowed is None else ("allowed", allowed)
         if given is None or (allowed is not None and yseq is not None):
-            raise ValueError("give yseq, a label for each item, or allowed, labels that it may have")
+            raise ValueError(
+                "give yseq, a label for each item, or allowed, labels that it may have"
+            )
         encoded = self.attributes.encode(xseq, grow=True, single=True, characters=True)
         indptr, ids, values, _ = encoded
         labels = list(given) if allowed is None else label_sets(given)

@@ -44,7 +44,7 @@ def generate(
     what adds up to less than 0).
 
     An item whose label is one of a set counts for each of them in equal shares; where it may be any
-    label, for none. Labels of neighbours that may follow each other by their sets have a transition.
+    label, for none. Labels that neighbours may have by their sets have a transition.
 
     Parameters
     ----------
@@ -121,7 +121,8 @@ def _shared(
     corpus: Corpus, key: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Return pairs of an attribute and a label, and their values; `key` (M,) is A × K."""
-    assert corpus.sets is not None and corpus.members is not None
+    assert corpus.sets is not None
+    assert corpus.members is not None
     item = np.repeat(np.arange(corpus.n_items), sizes)
     values = np.ones(len(key)) if corpus.values is None else corpus.values
     known = corpus.gold[item] >= 0
@@ -136,11 +137,10 @@ def _shared(
     )
 
 
-def _steps(
-    corpus: Corpus, to: npt.NDArray[np.int64], n_labels: int
-) -> npt.NDArray[np.int64]:
+def _steps(corpus: Corpus, to: npt.NDArray[np.int64], n_labels: int) -> npt.NDArray[np.int64]:
     """Return pairs of labels, once each, that neighbours not both of a known label may have."""
-    assert corpus.sets is not None and corpus.members is not None
+    assert corpus.sets is not None
+    assert corpus.members is not None
     unknown = to[(corpus.gold[to - 1] < 0) | (corpus.gold[to] < 0)]
     seen = np.zeros((n_labels, n_labels), bool)
     every = np.ones(n_labels, bool)

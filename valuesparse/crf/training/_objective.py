@@ -162,7 +162,7 @@ class Objective:
         return unary
 
     def transitions(self, weights: Weights) -> npt.NDArray[np.float64]:
-        """Return the (K, K) scores of transitions, 0 where there is no feature, −inf where it is banned."""
+        """Return the (K, K) scores of transitions: 0 without a feature, −inf where banned."""
         self._vector("weights", weights)
         table = np.empty((self.n_labels, self.n_labels))
         self._evaluator.transitions(weights, table)

@@ -64,7 +64,8 @@ def _require_sets(
     corpus: Corpus, found: Constraints, rules: Rules, numbers: npt.NDArray[np.int64]
 ) -> None:
     """Raise ValueError for a sequence with sets of labels of which no choice is possible."""
-    assert corpus.sets is not None and corpus.members is not None
+    assert corpus.sets is not None
+    assert corpus.members is not None
     k, offset = len(found.allowed_start), corpus.offset
     table, start, end = found.log_potentials()
     partial = np.flatnonzero(np.add.reduceat(np.append(corpus.gold < 0, False), offset[:-1])
@@ -95,7 +96,8 @@ def _require_sets(
 
 def _mask(corpus: Corpus, items: npt.NDArray[np.int64], k: int) -> npt.NDArray[np.bool_]:
     """Return the labels that items may have (n, K)."""
-    assert corpus.sets is not None and corpus.members is not None
+    assert corpus.sets is not None
+    assert corpus.members is not None
     gold, size = corpus.gold[items], np.diff(corpus.sets)[items]
     mask = np.zeros((len(items), k), bool)
     mask[(gold < 0) & (size == 0)] = True
@@ -112,7 +114,7 @@ def require_tags(found: Constraints, rules: Rules, corpus: Corpus) -> None:
     reached = found.allowed_start.copy()
     for n in range(1, int(sizes.max(initial=0)) + 1):
         if n > 1:
-            reached = found.allowed_transitions[reached].any(axis=0)
+            reached = np.asarray(found.allowed_transitions[reached].any(axis=0))
         if not (reached & found.allowed_end).any() and (sizes == n).any():
             raise ValueError(
                 f"{rules!r} leaves no labels for a held-out sequence of {n} items; train on more "

@@ -1,0 +1,77 @@
+# cython: freethreading_compatible=True
+"""Chains of order 2 and chains of segments: hands arrays to C++ on the pool; checks nothing."""
+
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stdint cimport int64_t, uint8_t
+
+cimport numpy as cnp
+
+from valuesparse import _pool
+
+cnp.import_array()
+
+
+include "call.pxi"
+
+
+cdef extern from "higher/higher.h" namespace "vs::higher" nogil:
+    cdef cppclass Model:
+        Model()
+        int64_t labels, sequences, longest
+        const int64_t* offset
+        const double* unary
+        const double* transition
+        const double* start
+        const double* end
+        const double* first
+        const double* segment
+    cdef cppclass Ask:
+        Ask()
+        double* log_z
+        double* marginals
+        double* joint
+        const int64_t* edge
+        int64_t* best
+        int64_t* samples
+        const double* uniforms
+        int64_t size
+    cdef cppclass Answer:
+        int status
+        int64_t sequence, position
+    Answer c_answer "vs::higher::answer"(const Model&, const Ask&, const PoolApi&, int,
+                                         Control*) except +
+
+
+def answer(offset, unary, transition, start, end, first, segment, int64_t longest, edge,
+           int threads, log_z, marginals=None, joint=None, best=None, samples=None, uniforms=None,
+           deadline=None, progress=None, late=None):
+    """Fill `log_z` (B,) and the arrays that are given; see ext/higher/higher.h.
+
+    Return None, or the first (sequence, position) where nothing is possible.
+    """
+    cdef Model m
+    cdef Ask q
+    cdef Answer a
+    cdef Call call = Call(unary.shape[0], deadline, progress, late)
+    m.labels = unary.shape[1]
+    m.sequences = offset.shape[0] - 1
+    m.longest = longest
+    m.offset = <const int64_t*>data(offset)
+    m.unary = <const double*>data(unary)
+    m.transition = <const double*>data(transition)
+    m.start = <const double*>data(start)
+    m.end = <const double*>data(end)
+    m.first = <const double*>data(first)
+    m.segment = <const double*>data(segment)
+    q.log_z = <double*>data(log_z)
+    q.marginals = <double*>data(marginals)
+    q.joint = <double*>data(joint)
+    q.edge = <const int64_t*>data(edge)
+    q.best = <int64_t*>data(best)
+    q.samples = <int64_t*>data(samples)
+    q.uniforms = <const double*>data(uniforms)
+    q.size = 0 if samples is None else samples.shape[0]
+    with nogil:
+        a = c_answer(m, q, pool_api[0], threads, &call.control)
+    call.end(a.status)
+    return None if a.sequence < 0 else (a.sequence, a.position)

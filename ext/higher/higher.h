@@ -1,0 +1,45 @@
+// Chains whose labels depend on two labels before them, and chains of segments: exact passes in
+// logarithms, sequence by sequence, which are the tasks of the pool.
+#pragma once
+
+#include <cstdint>
+
+#include "pool/pool.h"
+
+namespace vs::higher {
+
+// B sequences end to end, float64 throughout; -inf forbids.
+struct Model {
+    int64_t labels = 0, sequences = 0;
+    const int64_t* offset = nullptr;     // (B + 1,) first position of each sequence
+    const double* unary = nullptr;       // (N, K)
+    const double* transition = nullptr;  // (K, K, K) [before, from, to]; of segments (K, K)
+    const double *start = nullptr, *end = nullptr;  // (K,)
+    const double* first = nullptr;    // (K, K) of the first two labels, of chains of order 2
+    int64_t longest = 0;              // of segments: 0 in a chain of order 2
+    const double* segment = nullptr;  // (N, longest, K) of segments by their first position, or null
+};
+
+// What is asked; null is not wanted.
+struct Ask {
+    double* log_z = nullptr;      // (B,), or the score of the best
+    double* marginals = nullptr;  // (N, K)
+    // Of neighbours (edges, K, K), edge i of a sequence after those before it; of segments
+    // (N, longest, K).
+    double* joint = nullptr;
+    const int64_t* edge = nullptr;  // (B + 1,)
+    int64_t* best = nullptr;        // (N,)
+    int64_t* samples = nullptr;     // (size, N), by uniform numbers of that shape
+    const double* uniforms = nullptr;
+    int64_t size = 0;
+};
+
+struct Answer {
+    Status status = kOk;
+    int64_t sequence = -1, position = -1;  // the first that is impossible, and where
+};
+
+Answer answer(const Model& model, const Ask& ask, const PoolApi& pool, int threads,
+              Control* control);
+
+}  // namespace vs::higher

@@ -1,0 +1,137 @@
+// Messages through a table of log-potentials, in logarithms: sums, and maxima.
+//
+// out(t) = log sum_b exp(x(b) + score(b, t)): exponentials of x less its largest entry times those of
+// the table, packed once. A sum below kTiny may have lost what exp() could not hold, and is taken
+// again term by term; what is lost of others is no more than K e^-745 / kTiny.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace vs::higher {
+
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+constexpr double kTiny = 1e-250;
+
+// log of the sum of exp of x (n,), entries `step` apart.
+inline double log_sum(const double* x, int64_t n, int64_t step = 1) {
+    double most = kNever;
+    for (int64_t i = 0; i < n; ++i) most = std::max(most, x[i * step]);
+    if (most == kNever) return most;
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; ++i) sum += std::exp(x[i * step] - most);
+    return most + std::log(sum);
+}
+
+class LogTable {
+  public:
+    // Entry (b, t) is score[b * stride + t]; the scores outlive this.
+    LogTable(const double* score, int64_t stride, int64_t size)
+        : score_(score), stride_(stride), k_(size), packed_(static_cast<size_t>(size * size)) {
+        for (int64_t b = 0; b < k_; ++b) {
+            for (int64_t t = 0; t < k_; ++t) shift_ = std::max(shift_, at(b, t));
+        }
+        for (int64_t b = 0; b < k_; ++b) {
+            for (int64_t t = 0; t < k_; ++t) {
+                const double x = shift_ == kNever ? 0.0 : std::exp(at(b, t) - shift_);
+                packed_[static_cast<size_t>(b * k_ + t)] = x;
+            }
+        }
+    }
+
+    double at(int64_t b, int64_t t) const { return score_[b * stride_ + t]; }
+
+    // `work` (K,) is overwritten, here and below.
+    void forward(const double* x, double* out, double* work) const {
+        const double most = spread(x, work);
+        std::fill(out, out + k_, 0.0);
+        if (most == kNever) return std::fill(out, out + k_, kNever);
+        for (int64_t b = 0; b < k_; ++b) {
+            const double w = work[b];
+            if (w == 0.0) continue;
+            const double* row = packed_.data() + b * k_;
+            for (int64_t t = 0; t < k_; ++t) out[t] += w * row[t];
+        }
+        for (int64_t t = 0; t < k_; ++t) {
+            if (out[t] >= kTiny) {
+                out[t] = std::log(out[t]) + most + shift_;
+                continue;
+            }
+            for (int64_t b = 0; b < k_; ++b) work[b] = x[b] + at(b, t);
+            out[t] = log_sum(work, k_);
+        }
+    }
+
+    // out(b) = log sum_t exp(score(b, t) + x(t)).
+    void backward(const double* x, double* out, double* work) const {
+        const double most = spread(x, work);
+        if (most == kNever) return std::fill(out, out + k_, kNever);
+        for (int64_t b = 0; b < k_; ++b) {
+            const double* row = packed_.data() + b * k_;
+            double sums[4] = {0.0, 0.0, 0.0, 0.0};  // one order, which vectors can keep
+            int64_t t = 0;
+            for (; t + 4 <= k_; t += 4) {
+                for (int64_t j = 0; j < 4; ++j) sums[j] += work[t + j] * row[t + j];
+            }
+            for (; t < k_; ++t) sums[0] += work[t] * row[t];
+            out[b] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+        }
+        for (int64_t b = 0; b < k_; ++b) {
+            if (out[b] >= kTiny) {
+                out[b] = std::log(out[b]) + most + shift_;
+                continue;
+            }
+            for (int64_t t = 0; t < k_; ++t) work[t] = at(b, t) + x[t];
+            out[b] = log_sum(work, k_);
+        }
+    }
+
+    // out(t) = max_b x(b) + score(b, t), and the first b that has it.
+    void best(const double* x, double* out, int32_t* from) const {
+        std::fill(out, out + k_, kNever);
+        std::fill(from, from + k_, 0);
+        for (int64_t b = 0; b < k_; ++b) {
+            for (int64_t t = 0; t < k_; ++t) {
+                const double y = x[b] + at(b, t);
+                from[t] = y > out[t] ? static_cast<int32_t>(b) : from[t];
+                out[t] = y > out[t] ? y : out[t];
+            }
+        }
+    }
+
+  private:
+    // exp(x - its largest entry), which is returned.
+    double spread(const double* x, double* work) const {
+        const double most = *std::max_element(x, x + k_);
+        if (most == kNever) return most;
+        for (int64_t b = 0; b < k_; ++b) work[b] = std::exp(x[b] - most);
+        return most;
+    }
+
+    const double* score_;
+    int64_t stride_, k_;
+    double shift_ = kNever;
+    std::vector<double> packed_;
+};
+
+// The index of x (n,), logarithms of weights, that a uniform number falls on; entries of -inf never.
+inline int64_t drawn(const double* x, int64_t n, double uniform) {
+    const double most = *std::max_element(x, x + n);
+    double total = 0.0;
+    for (int64_t i = 0; i < n; ++i) total += std::exp(x[i] - most);
+    double left = uniform * total;
+    int64_t last = 0;
+    for (int64_t i = 0; i < n; ++i) {
+        const double w = std::exp(x[i] - most);
+        if (w == 0.0) continue;
+        last = i;
+        left -= w;
+        if (left < 0.0) break;
+    }
+    return last;
+}
+
+}  // namespace vs::higher

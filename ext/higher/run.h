@@ -1,0 +1,61 @@
+// What both kinds of chains share: one sequence under way.
+#pragma once
+
+#include <atomic>
+#include <vector>
+
+#include "higher/higher.h"
+#include "higher/log_table.h"
+
+namespace vs::higher {
+
+class Run {
+  public:
+    Run(const Model& model, const Ask& ask, Control* control)
+        : m_(model), ask_(ask), control_(control), k_(model.labels) {}
+
+    // Answers for sequence s. False: nothing is possible from `position` on, or a poll said stop.
+    bool second(int64_t s, int worker, const std::vector<LogTable>& tables);
+    bool segments(int64_t s, int worker, const LogTable& table);
+
+    int64_t position = -1;
+
+  private:
+    bool go_on(int worker) {
+        if (control_->stop.load(std::memory_order_relaxed)) return false;
+        if (worker != 0 || !control_->poll || !control_->poll(control_->arg)) return true;
+        control_->stop.store(1);
+        return false;
+    }
+    const double* unary(int64_t i) const { return m_.unary + (first_ + i) * k_; }
+    double* row(std::vector<double>& of, int64_t i, int64_t size) {
+        return of.data() + i * size;
+    }
+    // Whether anything is left among x (n,); if not, that is at position i.
+    bool alive(const double* x, int64_t n, int64_t i) {
+        for (int64_t j = 0; j < n; ++j) {
+            if (x[j] > kNever) return true;
+        }
+        position = i;
+        return false;
+    }
+
+    void pairs_from(int64_t s, double log_z, int64_t i, const double* before, const double* after);
+    void one_label(int64_t s);
+    bool second_best(int64_t s, int worker, const std::vector<LogTable>& tables);
+    void second_draw(int64_t s, const std::vector<LogTable>& tables);
+    void weigh();
+    bool segments_best(int64_t s, int worker, const LogTable& table);
+    void segments_draw(int64_t s, const LogTable& table);
+    double& weight(int64_t i, int64_t d) {
+        return weight_[static_cast<size_t>((i * m_.longest + d - 1) * k_)];
+    }
+
+    const Model& m_;
+    const Ask& ask_;
+    Control* control_;
+    int64_t k_, first_ = 0, n_ = 0;
+    std::vector<double> forward_, entry_, backward_, work_, weight_;
+};
+
+}  // namespace vs::higher

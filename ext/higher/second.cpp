@@ -1,0 +1,177 @@
+// Order 2: states are pairs of neighbouring labels, and messages go from pairs to pairs label by
+// label of the one between, (K, K) to (K, K). No table of pairs by pairs is made.
+//
+//   a_i[f, k]: of all beginnings with labels f, k at i - 1, i, those included;
+//   a_i+1[f, t] = u_i+1[t] + log sum_b exp(a_i[b, f] + T[b, f, t]);
+//   b_i[f, k] = log sum_t exp(T[f, k, t] + u_i+1[t] + b_i+1[k, t]).
+#include <cmath>
+
+#include "higher/run.h"
+
+namespace vs::higher {
+
+// A sequence of one position.
+void Run::one_label(int64_t s) {
+    double log_z = log_sum(work_.data(), k_);
+    if (ask_.marginals) {
+        for (int64_t k = 0; k < k_; ++k) {
+            ask_.marginals[first_ * k_ + k] = std::exp(work_[static_cast<size_t>(k)] - log_z);
+        }
+    }
+    if (ask_.best) {
+        const auto most = std::max_element(work_.data(), work_.data() + k_);
+        ask_.best[first_] = most - work_.data();
+        log_z = *most;
+    }
+    const int64_t total = m_.offset[m_.sequences];
+    for (int64_t j = 0; j < ask_.size; ++j) {
+        const int64_t at = j * total + first_;
+        ask_.samples[at] = drawn(work_.data(), k_, ask_.uniforms[at]);
+    }
+    ask_.log_z[s] = log_z;
+}
+
+bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables) {
+    const int64_t K = k_, kk = K * K;
+    first_ = m_.offset[s];
+    n_ = m_.offset[s + 1] - first_;
+    ask_.log_z[s] = 0.0;
+    if (n_ == 0) return true;
+    work_.resize(static_cast<size_t>(3 * kk + K));
+    double* last = work_.data();
+    for (int64_t k = 0; k < K; ++k) {
+        last[k] = m_.start[k] + unary(0)[k] + (n_ == 1 ? m_.end[k] : 0.0);
+    }
+    if (!alive(last, K, 0)) return false;
+    if (n_ == 1) return one_label(s), true;
+    const std::vector<double> begin(last, last + K);
+    if (ask_.best) return second_best(s, worker, tables);
+    // Column by column: forward_ holds a_i[f, k] at (i - 1) * kk + k * K + f.
+    forward_.resize(static_cast<size_t>((n_ - 1) * kk));
+    double *x = work_.data(), *out = x + kk, *scratch = out + kk;
+    for (int64_t f = 0; f < K; ++f) {
+        for (int64_t k = 0; k < K; ++k) {
+            forward_[static_cast<size_t>(k * K + f)] =
+                begin[static_cast<size_t>(f)] + m_.first[f * K + k] + unary(1)[k];
+        }
+    }
+    for (int64_t i = 1; i < n_; ++i) {
+        double* a = row(forward_, i - 1, kk);
+        if (i > 1) {
+            if (!go_on(worker)) return false;
+            const double* before = a - kk;
+            for (int64_t c = 0; c < K; ++c) {
+                tables[static_cast<size_t>(c)].forward(before + c * K, out, scratch);
+                for (int64_t t = 0; t < K; ++t) a[t * K + c] = out[t] + unary(i)[t];
+            }
+        }
+        if (i == n_ - 1) {
+            for (int64_t k = 0; k < K; ++k) {
+                for (int64_t f = 0; f < K; ++f) a[k * K + f] += m_.end[k];
+            }
+        }
+        if (!alive(a, kk, i)) return false;
+    }
+    const double log_z = log_sum(row(forward_, n_ - 2, kk), kk);
+    ask_.log_z[s] = log_z;
+    if (ask_.size) second_draw(s, tables);
+    if (!ask_.marginals && !ask_.joint) return true;
+    // b_i[f, k] at k * K + f, as a.
+    double *b = x, *next = out;
+    std::fill(b, b + kk, 0.0);
+    pairs_from(s, log_z, n_ - 1, row(forward_, n_ - 2, kk), b);
+    for (int64_t i = n_ - 2; i >= 1; --i) {
+        if (!go_on(worker)) return false;
+        double* v = scratch + K;
+        for (int64_t k = 0; k < K; ++k) {
+            for (int64_t t = 0; t < K; ++t) {
+                v[t] = unary(i + 1)[t] + b[t * K + k] + (i == n_ - 2 ? m_.end[t] : 0.0);
+            }
+            tables[static_cast<size_t>(k)].backward(v, next + k * K, scratch);
+        }
+        std::swap(b, next);
+        pairs_from(s, log_z, i, row(forward_, i - 1, kk), b);
+    }
+    return true;
+}
+
+// The marginals of the pair that ends at i, which sum to those of its labels.
+void Run::pairs_from(int64_t s, double log_z, int64_t i, const double* before,
+                     const double* after) {
+    const int64_t K = k_;
+    double* joint = ask_.joint ? ask_.joint + (ask_.edge[s] + i - 1) * K * K : nullptr;
+    double* right = ask_.marginals ? ask_.marginals + (first_ + i) * K : nullptr;
+    double* left = ask_.marginals && i == 1 ? right - K : nullptr;
+    if (left) std::fill(left, left + K, 0.0);
+    for (int64_t k = 0; k < K; ++k) {
+        double sum = 0.0;
+        for (int64_t f = 0; f < K; ++f) {
+            const double p = std::exp(before[k * K + f] + after[k * K + f] - log_z);
+            if (joint) joint[f * K + k] = p;
+            if (left) left[f] += p;
+            sum += p;
+        }
+        if (right) right[k] = sum;
+    }
+}
+
+bool Run::second_best(int64_t s, int worker, const std::vector<LogTable>& tables) {
+    const int64_t K = k_, kk = K * K;
+    std::vector<int32_t> from(static_cast<size_t>(n_ * kk));
+    std::vector<double> a(static_cast<size_t>(kk)), next(static_cast<size_t>(kk));
+    std::vector<double> out(static_cast<size_t>(K));
+    std::vector<int32_t> who(static_cast<size_t>(K));
+    for (int64_t f = 0; f < K; ++f) {
+        for (int64_t k = 0; k < K; ++k) {
+            a[static_cast<size_t>(k * K + f)] = work_[static_cast<size_t>(f)] +
+                                                m_.first[f * K + k] + unary(1)[k] +
+                                                (n_ == 2 ? m_.end[k] : 0.0);
+        }
+    }
+    if (!alive(a.data(), kk, 1)) return false;
+    for (int64_t i = 2; i < n_; ++i) {
+        if (!go_on(worker)) return false;
+        for (int64_t c = 0; c < K; ++c) {
+            tables[static_cast<size_t>(c)].best(a.data() + c * K, out.data(), who.data());
+            for (int64_t t = 0; t < K; ++t) {
+                const double end = i == n_ - 1 ? m_.end[t] : 0.0;
+                next[static_cast<size_t>(t * K + c)] =
+                    out[static_cast<size_t>(t)] + unary(i)[t] + end;
+                from[static_cast<size_t>(i * kk + t * K + c)] = who[static_cast<size_t>(t)];
+            }
+        }
+        std::swap(a, next);
+        if (!alive(a.data(), kk, i)) return false;
+    }
+    const int64_t most = std::max_element(a.begin(), a.end()) - a.begin();
+    ask_.log_z[s] = a[static_cast<size_t>(most)];
+    int64_t* y = ask_.best + first_;
+    y[n_ - 1] = most / K;
+    y[n_ - 2] = most % K;
+    for (int64_t i = n_ - 1; i >= 2; --i) {
+        y[i - 2] = from[static_cast<size_t>(i * kk + y[i] * K + y[i - 1])];
+    }
+    return true;
+}
+
+// Samples backwards: the last pair, then each label given the two after it.
+void Run::second_draw(int64_t s, const std::vector<LogTable>& tables) {
+    (void)s;
+    const int64_t K = k_, kk = K * K, total = m_.offset[m_.sequences];
+    double* x = work_.data();
+    for (int64_t j = 0; j < ask_.size; ++j) {
+        const double* u = ask_.uniforms + j * total + first_;
+        int64_t* y = ask_.samples + j * total + first_;
+        const int64_t last = drawn(row(forward_, n_ - 2, kk), kk, u[n_ - 1]);
+        y[n_ - 1] = last / K;
+        y[n_ - 2] = last % K;
+        for (int64_t i = n_ - 1; i >= 2; --i) {
+            const double* a = row(forward_, i - 2, kk) + y[i - 1] * K;
+            const LogTable& table = tables[static_cast<size_t>(y[i - 1])];
+            for (int64_t b = 0; b < K; ++b) x[b] = a[b] + table.at(b, y[i]);
+            y[i - 2] = drawn(x, K, u[i - 2]);
+        }
+    }
+}
+
+}  // namespace vs::higher

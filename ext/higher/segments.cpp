@@ -1,0 +1,163 @@
+// Chains of segments (semi-Markov): a sequence is cut into segments of 1 to L positions, each with a
+// label, and transitions stand between neighbouring segments.
+//
+//   a_e[k]: of all cuts of the first e positions whose last segment has label k;
+//   g_e[k] = log sum_j exp(a_e[j] + T[j, k]), g_0 = start: what comes before a segment of label k;
+//   a_e[k] = log sum_d exp(g_e-d[k] + W[e - d, d, k]), W the score of a segment;
+//   b_e[j] = log sum_k exp(T[j, k] + h_e[k]), h_e[k] = log sum_d exp(W[e, d, k] + b_e+d[k]).
+#include <cmath>
+
+#include "higher/run.h"
+
+namespace vs::higher {
+
+// The scores W of all segments of the sequence; -inf where they go past its end.
+void Run::weigh() {
+    const int64_t L = m_.longest;
+    weight_.assign(static_cast<size_t>(n_ * L * k_), kNever);
+    std::vector<double> sum(static_cast<size_t>(k_));
+    for (int64_t i = 0; i < n_; ++i) {
+        std::fill(sum.begin(), sum.end(), 0.0);
+        for (int64_t d = 1; d <= std::min(L, n_ - i); ++d) {
+            const double* u = unary(i + d - 1);
+            const double* more =
+                m_.segment ? m_.segment + ((first_ + i) * L + d - 1) * k_ : nullptr;
+            double* w = &weight(i, d);
+            for (int64_t k = 0; k < k_; ++k) {
+                sum[static_cast<size_t>(k)] += u[k];
+                w[k] = sum[static_cast<size_t>(k)] + (more ? more[k] : 0.0);
+            }
+        }
+    }
+}
+
+bool Run::segments(int64_t s, int worker, const LogTable& table) {
+    const int64_t K = k_, L = m_.longest;
+    first_ = m_.offset[s];
+    n_ = m_.offset[s + 1] - first_;
+    ask_.log_z[s] = 0.0;
+    if (n_ == 0) return true;
+    weigh();
+    if (ask_.best) return segments_best(s, worker, table);
+    forward_.resize(static_cast<size_t>((n_ + 1) * K));
+    entry_.resize(static_cast<size_t>((n_ + 1) * K));
+    work_.resize(static_cast<size_t>(L + 2 * K));
+    double *x = work_.data(), *scratch = x + L;
+    std::copy(m_.start, m_.start + K, entry_.data());
+    int64_t dead = -1;  // the first boundary that no cut reaches
+    for (int64_t e = 1; e <= n_; ++e) {
+        if (!go_on(worker)) return false;
+        double* a = row(forward_, e, K);
+        const int64_t most = std::min(L, e);
+        for (int64_t k = 0; k < K; ++k) {
+            for (int64_t d = 1; d <= most; ++d) {
+                x[d - 1] = row(entry_, e - d, K)[k] + (&weight(e - d, d))[k];
+            }
+            a[k] = log_sum(x, most);
+            if (e == n_) a[k] += m_.end[k];
+        }
+        if (!alive(a, K, e - 1) && dead < 0) dead = e - 1;
+        if (e < n_) table.forward(a, row(entry_, e, K), scratch);
+    }
+    const double log_z = log_sum(row(forward_, n_, K), K);
+    if (log_z == kNever) {
+        position = dead;
+        return false;
+    }
+    ask_.log_z[s] = log_z;
+    if (ask_.size) segments_draw(s, table);
+    if (!ask_.marginals && !ask_.joint) return true;
+    backward_.resize(static_cast<size_t>((n_ + 1) * K));
+    std::copy(m_.end, m_.end + K, row(backward_, n_, K));
+    double* h = scratch + K;
+    double* p = ask_.marginals ? ask_.marginals + first_ * K : nullptr;
+    if (p) std::fill(p, p + n_ * K, 0.0);
+    for (int64_t i = n_ - 1; i >= 0; --i) {
+        if (!go_on(worker)) return false;
+        const int64_t most = std::min(L, n_ - i);
+        double* joint = ask_.joint ? ask_.joint + (first_ + i) * L * K : nullptr;
+        for (int64_t k = 0; k < K; ++k) {
+            double covered = 0.0;  // segments from i that reach so far
+            const double before = row(entry_, i, K)[k];
+            for (int64_t d = most; d >= 1; --d) {
+                x[d - 1] = (&weight(i, d))[k] + row(backward_, i + d, K)[k];
+                const double q = std::exp(before + x[d - 1] - log_z);
+                covered += q;
+                if (joint) joint[(d - 1) * K + k] = q;
+                if (p) p[(i + d - 1) * K + k] += covered;
+            }
+            h[k] = log_sum(x, most);
+        }
+        for (int64_t d = most; joint && d < L; ++d) std::fill_n(joint + d * K, K, 0.0);
+        if (i) table.backward(h, row(backward_, i, K), scratch);
+    }
+    return true;
+}
+
+// States are the label at the first position of a segment, -1 at the others.
+bool Run::segments_best(int64_t s, int worker, const LogTable& table) {
+    const int64_t K = k_;
+    std::vector<int32_t> length(static_cast<size_t>((n_ + 1) * K)), from(length);
+    std::vector<double> a(static_cast<size_t>(K));
+    entry_.resize(static_cast<size_t>((n_ + 1) * K));
+    std::copy(m_.start, m_.start + K, entry_.data());
+    int64_t dead = -1;
+    for (int64_t e = 1; e <= n_; ++e) {
+        if (!go_on(worker)) return false;
+        for (int64_t k = 0; k < K; ++k) {
+            double most = kNever;
+            for (int64_t d = 1; d <= std::min(m_.longest, e); ++d) {
+                const double y = row(entry_, e - d, K)[k] + (&weight(e - d, d))[k];
+                if (y <= most) continue;
+                most = y;
+                length[static_cast<size_t>(e * K + k)] = static_cast<int32_t>(d);
+            }
+            a[static_cast<size_t>(k)] = most + (e == n_ ? m_.end[k] : 0.0);
+        }
+        if (!alive(a.data(), K, e - 1) && dead < 0) dead = e - 1;
+        if (e < n_) table.best(a.data(), row(entry_, e, K), from.data() + e * K);
+    }
+    int64_t label = std::max_element(a.begin(), a.end()) - a.begin();
+    ask_.log_z[s] = a[static_cast<size_t>(label)];
+    if (ask_.log_z[s] == kNever) {
+        position = dead;
+        return false;
+    }
+    int64_t* y = ask_.best + first_;
+    std::fill(y, y + n_, int64_t{-1});
+    for (int64_t e = n_; e > 0;) {
+        e -= length[static_cast<size_t>(e * K + label)];
+        y[e] = label;
+        if (e) label = from[static_cast<size_t>(e * K + label)];
+    }
+    return true;
+}
+
+void Run::segments_draw(int64_t s, const LogTable& table) {
+    (void)s;
+    const int64_t K = k_, total = m_.offset[m_.sequences];
+    double* x = work_.data();
+    std::vector<double> labels(static_cast<size_t>(K));
+    for (int64_t j = 0; j < ask_.size; ++j) {
+        // Two numbers for each segment, of which there are no more than positions.
+        const double* u = ask_.uniforms + 2 * (j * total + first_);
+        int64_t* y = ask_.samples + j * total + first_;
+        std::fill(y, y + n_, int64_t{-1});
+        int64_t label = drawn(row(forward_, n_, K), K, *u++);
+        for (int64_t e = n_; e > 0;) {
+            const int64_t most = std::min(m_.longest, e);
+            for (int64_t d = 1; d <= most; ++d) {
+                x[d - 1] = row(entry_, e - d, K)[label] + (&weight(e - d, d))[label];
+            }
+            e -= drawn(x, most, *u++) + 1;
+            y[e] = label;
+            if (e == 0) break;
+            for (int64_t k = 0; k < K; ++k) {
+                labels[static_cast<size_t>(k)] = row(forward_, e, K)[k] + table.at(k, label);
+            }
+            label = drawn(labels.data(), K, *u++);
+        }
+    }
+}
+
+}  // namespace vs::higher

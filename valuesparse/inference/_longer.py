@@ -1,0 +1,105 @@
+"""Chains of order 2 and chains of segments: what each public function does with one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _higher
+from valuesparse.errors import InfeasibleError
+from valuesparse.inference._watch import NOBODY, Watch
+from valuesparse.models import SecondOrderChain, SegmentChain
+from valuesparse.results import SecondOrderResult, SegmentResult
+from valuesparse.threads import resolve
+
+__all__ = ["METHODS", "decode", "infer", "joint", "log_z", "sample", "score"]
+
+Floats = npt.NDArray[np.float64]
+Model = SecondOrderChain | SegmentChain
+
+METHODS = ("auto", "exact")
+
+
+def _ask(model: Model, workers: int, watch: Watch = NOBODY, **wanted: Any) -> Floats:
+    """Return ``log_z`` (B,), or the best scores, and fill the arrays that are `wanted`."""
+    k = model.n_labels
+    ends = [
+        np.zeros(k) if x is None else np.ascontiguousarray(x, np.float64)
+        for x in (model.start, model.end)
+    ]
+    table = np.ascontiguousarray(model.transition, np.float64)
+    first = segment = None
+    if isinstance(model, SegmentChain):
+        longest, segment = model.max_length, model.of_segments()
+    else:
+        longest = 0
+        first = np.zeros((k, k)) if model.first is None else model.first.astype(np.float64)
+    value = np.empty(model.n_sequences)
+    impossible = _higher.answer(
+        model.offset, model.scores(), table, *ends, first, segment, longest, model.edge, workers,
+        value, deadline=watch.left(), progress=watch.progress, late=watch.late, **wanted,
+    )  # fmt: skip
+    if impossible is not None:
+        raise InfeasibleError(*impossible)
+    return value
+
+
+def infer(
+    model: Model,
+    zeta: float,
+    rounds: int,
+    workers: int,
+    method: str,
+    deadline: float | None,
+    progress: Callable[[int, int], object] | None,
+) -> SecondOrderResult | SegmentResult:
+    """See :func:`valuesparse.infer`."""
+    if zeta < 1.0:
+        raise ValueError(f"a {type(model).__name__} takes no islands, got zeta={zeta:g}")
+    marginals = np.empty((model.n_positions, model.n_labels))
+    value = _ask(model, workers, Watch(deadline, progress), marginals=marginals)
+    kind = SegmentResult if isinstance(model, SegmentChain) else SecondOrderResult
+    return kind(model, marginals.astype(model.dtype, copy=False), value)
+
+
+def joint(model: Model, threads: int | None) -> npt.NDArray[Any]:
+    """Return the marginals of pairs of neighbours, or of segments."""
+    k = model.n_labels
+    rows = (model.n_positions, model.max_length) if isinstance(model, SegmentChain) else (
+        int(model.edge[-1]), k
+    )  # fmt: skip
+    answer = np.empty((*rows, k))
+    _ask(model, resolve(threads), joint=answer)
+    return answer.astype(model.dtype, copy=False)
+
+
+def log_z(model: Model, workers: int, memory_limit: int | None = None) -> Floats:
+    """Return log Z alone."""
+    return _ask(model, workers)
+
+
+def decode(model: Model, k: int, workers: int, watch: Watch) -> tuple[Any, ...]:
+    """Return states (1, N) and scores (1, B)."""
+    if k > 1:
+        raise ValueError(f"a {type(model).__name__} has one best answer only, got n_best={k}")
+    states = np.empty((1, model.n_positions), np.int64)
+    return states, _ask(model, workers, watch, best=states[0])[None]
+
+
+def sample(
+    model: Model, count: int, generator: np.random.Generator, workers: int, watch: Watch
+) -> npt.NDArray[np.int64]:
+    """Return samples (count, N)."""
+    numbers = 2 if isinstance(model, SegmentChain) else 1  # of a position
+    uniforms = generator.random((count, numbers * model.n_positions))
+    samples = np.empty((count, model.n_positions), np.int64)
+    _ask(model, workers, watch, samples=samples, uniforms=uniforms)
+    return samples
+
+
+def score(model: Model, states: npt.ArrayLike) -> Floats:
+    """Return the sum of the log-potentials of given states (N,), per sequence."""
+    return model.score(states)

@@ -1,0 +1,73 @@
+"""Marginals of chains of order 2 and of chains of segments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse.models import SecondOrderChain, SegmentChain
+from valuesparse.results._base import Result
+
+__all__ = ["SecondOrderResult", "SegmentResult"]
+
+Array = npt.NDArray[Any]
+
+
+class _LongerResult(Result):
+    """What both have; the engine that answers is handed over."""
+
+    __slots__ = ()
+
+    _joint: ClassVar[Callable[[Any, int | None], Array]]
+
+    def __init__(self, model: Any, marginals: Array, log_z: npt.NDArray[np.float64]) -> None:
+        for array in (marginals, log_z):
+            array.flags.writeable = False
+        islands = np.full(model.n_positions, -1, np.int32)
+        self._fill(
+            _model=model, marginals=marginals, log_z=log_z, islands=islands, method="exact",
+            reason="two passes, in logarithms", converged=True, stats={},
+        )  # fmt: skip
+
+    @classmethod
+    def ask(cls, joint: Callable[[Any, int | None], Array]) -> None:
+        """Hand over the function that answers; it lies above results, which cannot import it."""
+        cls._joint = staticmethod(joint)  # type: ignore[assignment]
+
+
+class SecondOrderResult(_LongerResult):
+    """Marginals of a :class:`valuesparse.SecondOrderChain`.
+
+    Attributes
+    ----------
+    marginals : ndarray of shape (N, K), dtype of the model
+    log_z : ndarray of float64, shape (B,)
+    """
+
+    __slots__ = ()
+    _model: SecondOrderChain
+
+    def pairwise(self, *, threads: int | None = None) -> Array:
+        """Return the probability of each pair of neighbouring labels, (edges, K, K) [from, to]."""
+        return self._joint(self._model, threads)
+
+
+class SegmentResult(_LongerResult):
+    """Marginals of a :class:`valuesparse.SegmentChain`.
+
+    Attributes
+    ----------
+    marginals : ndarray of shape (N, K), dtype of the model
+        The probability that a position lies in a segment of each label.
+    log_z : ndarray of float64, shape (B,)
+    """
+
+    __slots__ = ()
+    _model: SegmentChain
+
+    def segments(self, *, threads: int | None = None) -> Array:
+        """Return the probability of each segment, (N, L, K) ``[first, length - 1, label]``."""
+        return self._joint(self._model, threads)
