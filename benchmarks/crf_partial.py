@@ -1,9 +1,9 @@
 """Learning from half of the labels: chunks of an English treebank, each label hidden or not.
 
 Chunks are those of dependency trees: a noun with the determiners, adjectives and other nouns that
-hang on it to its left, in one piece, is an NP; a verb with its auxiliaries to its left a VP; tags are
-BIO. Trained are: all labels; half of them, hidden ones as None; and only the sentences of which no
-label is hidden. Under the constraints and without; the accuracy of tags in the test set counts.
+hang on it to its left, in one piece, is an NP; a verb with its auxiliaries to its left a VP; tags
+are BIO. Trained are: all labels; half of them, hidden ones as None; and only the sentences of which
+no label is hidden. Under the constraints and without; the accuracy of tags in the test set counts.
 """
 
 from __future__ import annotations
@@ -64,8 +64,9 @@ def accuracy(trainer: Trainer, test: Data, constraints: str | None) -> float:
     tagger = Tagger(constraints=constraints)
     tagger.open_inmemory(trainer.train_inmemory())
     tags = tagger.tag_batch([x for x, _ in test])
-    pairs = [(a, b) for y, (_, z) in zip(tags, test, strict=True) for a, b in zip(y, z, strict=True)]
-    return sum(a == b for a, b in pairs) / len(pairs)
+    found = [tag for y in tags for tag in y]
+    gold = [tag for _, y in test for tag in y]
+    return sum(a == b for a, b in zip(found, gold, strict=True)) / len(gold)
 
 
 def main() -> None:
@@ -79,7 +80,7 @@ def main() -> None:
     args = parser.parse_args()
     train: Data = list(load(args.train))[: args.sentences]
     test: Data = list(load(args.test))
-    print(describe())
+    print("\n".join(describe()))
     rng = random.Random(0)
     known = [[None if rng.random() < args.hidden else k for k in y] for _, y in train]
     whole = sum(None not in y for y in known)

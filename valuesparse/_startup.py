@@ -67,8 +67,8 @@ def _hand_over_engines() -> None:
     ChainResult.ask(forest_engine)
     TreeResult.ask(forest_engine)
     GraphResult.ask(graph_engine)
-    SecondOrderResult.ask(longer_engine.joint)
-    SegmentResult.ask(longer_engine.joint)
+    SecondOrderResult.ask(longer_engine)
+    SegmentResult.ask(longer_engine)
     GraphResult.ask_of_factors(_selection)
     FactorGraph.learn_with(learner)
 

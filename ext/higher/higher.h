@@ -15,9 +15,10 @@ struct Model {
     const double* unary = nullptr;       // (N, K)
     const double* transition = nullptr;  // (K, K, K) [before, from, to]; of segments (K, K)
     const double *start = nullptr, *end = nullptr;  // (K,)
-    const double* first = nullptr;    // (K, K) of the first two labels, of chains of order 2
-    int64_t longest = 0;              // of segments: 0 in a chain of order 2
-    const double* segment = nullptr;  // (N, longest, K) of segments by their first position, or null
+    const double* first = nullptr;  // (K, K) of the first two labels, of chains of order 2
+    int64_t longest = 0;            // of segments: 0 in a chain of order 2
+    const double* segment =
+        nullptr;  // (N, longest, K) of segments by their first position, or null
 };
 
 // What is asked; null is not wanted.

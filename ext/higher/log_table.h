@@ -1,8 +1,8 @@
 // Messages through a table of log-potentials, in logarithms: sums, and maxima.
 //
-// out(t) = log sum_b exp(x(b) + score(b, t)): exponentials of x less its largest entry times those of
-// the table, packed once. A sum below kTiny may have lost what exp() could not hold, and is taken
-// again term by term; what is lost of others is no more than K e^-745 / kTiny.
+// out(t) = log sum_b exp(x(b) + score(b, t)): exponentials of x less its largest entry times those
+// of the table, packed once. A sum below kTiny may have lost what exp() could not hold, and is
+// taken again term by term; what is lost of others is no more than K e^-745 / kTiny.
 #pragma once
 
 #include <algorithm>
@@ -117,7 +117,8 @@ class LogTable {
     std::vector<double> packed_;
 };
 
-// The index of x (n,), logarithms of weights, that a uniform number falls on; entries of -inf never.
+// The index of x (n,), logarithms of weights, that a uniform number falls on; entries of -inf
+// never.
 inline int64_t drawn(const double* x, int64_t n, double uniform) {
     const double most = *std::max_element(x, x + n);
     double total = 0.0;

@@ -28,9 +28,7 @@ class Run {
         return false;
     }
     const double* unary(int64_t i) const { return m_.unary + (first_ + i) * k_; }
-    double* row(std::vector<double>& of, int64_t i, int64_t size) {
-        return of.data() + i * size;
-    }
+    double* row(std::vector<double>& of, int64_t i, int64_t size) { return of.data() + i * size; }
     // Whether anything is left among x (n,); if not, that is at position i.
     bool alive(const double* x, int64_t n, int64_t i) {
         for (int64_t j = 0; j < n; ++j) {

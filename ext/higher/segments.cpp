@@ -1,5 +1,5 @@
-// Chains of segments (semi-Markov): a sequence is cut into segments of 1 to L positions, each with a
-// label, and transitions stand between neighbouring segments.
+// Chains of segments (semi-Markov): a sequence is cut into segments of 1 to L positions, each with
+// a label, and transitions stand between neighbouring segments.
 //
 //   a_e[k]: of all cuts of the first e positions whose last segment has label k;
 //   g_e[k] = log sum_j exp(a_e[j] + T[j, k]), g_0 = start: what comes before a segment of label k;
@@ -77,16 +77,22 @@ bool Run::segments(int64_t s, int worker, const LogTable& table) {
         const int64_t most = std::min(L, n_ - i);
         double* joint = ask_.joint ? ask_.joint + (first_ + i) * L * K : nullptr;
         for (int64_t k = 0; k < K; ++k) {
-            double covered = 0.0;  // segments from i that reach so far
-            const double before = row(entry_, i, K)[k];
-            for (int64_t d = most; d >= 1; --d) {
+            double largest = kNever, sum = 0.0, covered = 0.0;
+            for (int64_t d = 1; d <= most; ++d) {
                 x[d - 1] = (&weight(i, d))[k] + row(backward_, i + d, K)[k];
-                const double q = std::exp(before + x[d - 1] - log_z);
-                covered += q;
-                if (joint) joint[(d - 1) * K + k] = q;
+                largest = std::max(largest, x[d - 1]);
+            }
+            // The same exponentials make the message and, times a factor of 1 at most, marginals.
+            const double before = row(entry_, i, K)[k];
+            const double factor = largest == kNever ? 0.0 : std::exp(before + largest - log_z);
+            for (int64_t d = most; d >= 1; --d) {
+                const double y = largest == kNever ? 0.0 : std::exp(x[d - 1] - largest);
+                sum += y;
+                covered += y * factor;  // by segments from i that reach so far
+                if (joint) joint[(d - 1) * K + k] = y * factor;
                 if (p) p[(i + d - 1) * K + k] += covered;
             }
-            h[k] = log_sum(x, most);
+            h[k] = largest == kNever ? kNever : largest + std::log(sum);
         }
         for (int64_t d = most; joint && d < L; ++d) std::fill_n(joint + d * K, K, 0.0);
         if (i) table.backward(h, row(backward_, i, K), scratch);

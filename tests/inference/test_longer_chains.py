@@ -65,7 +65,9 @@ def check_samples(model: object, offset: list[int], weights: list[dict]) -> None
 
 @pytest.mark.simd
 @settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), k=st.integers(1, 3), scale=st.sampled_from([1.0, 30.0, 900.0]))
+@given(
+    seed=st.integers(0, 2**32 - 1), k=st.integers(1, 3), scale=st.sampled_from([1.0, 30.0, 900.0])
+)
 def test_second_order_chains_by_enumeration(seed: int, k: int, scale: float) -> None:
     rng = np.random.default_rng(seed)
     model = second_order(rng, k, [1, 4, 0, 2, 3], scale)

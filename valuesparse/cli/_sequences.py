@@ -143,7 +143,7 @@ def load_arrays(model_path: Path, data_path: Path, tokens: int) -> Scored:
     ValueError, TypeError
         The arrays are no chain. The message names the file, or both.
     """
-    parameters = _arrays(model_path, ("transition",), ("start", "end"))
+    parameters: dict[str, Any] = _arrays(model_path, ("transition",), ("start", "end"))
     scores = _arrays(data_path, ("unary",), ("lengths", "gold"))
     try:
         whole = vs.Chain(scores["unary"], lengths=scores.get("lengths"), **parameters)

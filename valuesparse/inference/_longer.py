@@ -26,10 +26,10 @@ METHODS = ("auto", "exact")
 def _ask(model: Model, workers: int, watch: Watch = NOBODY, **wanted: Any) -> Floats:
     """Return ``log_z`` (B,), or the best scores, and fill the arrays that are `wanted`."""
     k = model.n_labels
-    ends = [
+    start, end = (
         np.zeros(k) if x is None else np.ascontiguousarray(x, np.float64)
         for x in (model.start, model.end)
-    ]
+    )
     table = np.ascontiguousarray(model.transition, np.float64)
     first = segment = None
     if isinstance(model, SegmentChain):
@@ -39,8 +39,8 @@ def _ask(model: Model, workers: int, watch: Watch = NOBODY, **wanted: Any) -> Fl
         first = np.zeros((k, k)) if model.first is None else model.first.astype(np.float64)
     value = np.empty(model.n_sequences)
     impossible = _higher.answer(
-        model.offset, model.scores(), table, *ends, first, segment, longest, model.edge, workers,
-        value, deadline=watch.left(), progress=watch.progress, late=watch.late, **wanted,
+        model.offset, model.scores(), table, start, end, first, segment, longest, model.edge,
+        workers, value, deadline=watch.left(), progress=watch.progress, late=watch.late, **wanted,
     )  # fmt: skip
     if impossible is not None:
         raise InfeasibleError(*impossible)

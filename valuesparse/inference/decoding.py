@@ -9,7 +9,7 @@ from valuesparse._validation import as_count
 from valuesparse.inference._engines import engine_of, for_graphs
 from valuesparse.inference._methods import AD3, BP, TRW
 from valuesparse.inference._watch import Watch
-from valuesparse.models import Chain, FactorGraph, Tree
+from valuesparse.models import Chain, FactorGraph, SecondOrderChain, SegmentChain, Tree
 from valuesparse.results import Decoding
 from valuesparse.threads import resolve
 
@@ -17,7 +17,7 @@ __all__ = ["decode"]
 
 
 def decode(
-    model: Chain | Tree | FactorGraph,
+    model: Chain | Tree | FactorGraph | SecondOrderChain | SegmentChain,
     *,
     n_best: int | None = None,
     threads: int | None = None,
@@ -32,7 +32,7 @@ def decode(
 
     Parameters
     ----------
-    model : Chain, Tree or FactorGraph
+    model : Chain, Tree, FactorGraph, SecondOrderChain or SegmentChain
         The model.
     n_best : int, optional
         Chains only: how many configurations to return; the answer then has a leading axis, also

@@ -9,8 +9,15 @@ from valuesparse._validation import as_count, as_probability, as_seconds, as_zet
 from valuesparse.inference import _tolerance as tolerance
 from valuesparse.inference._engines import engine_of, for_graphs, only_forests
 from valuesparse.inference._methods import BP, TRW, MeanField, StructuredMeanField, name_of
-from valuesparse.models import Chain, FactorGraph, Tree
-from valuesparse.results import ChainResult, GraphResult, Result, TreeResult
+from valuesparse.models import Chain, FactorGraph, SecondOrderChain, SegmentChain, Tree
+from valuesparse.results import (
+    ChainResult,
+    GraphResult,
+    Result,
+    SecondOrderResult,
+    SegmentResult,
+    TreeResult,
+)
 from valuesparse.threads import resolve
 
 __all__ = ["infer"]
@@ -46,6 +53,24 @@ def infer(
 ) -> TreeResult: ...
 @overload
 def infer(
+    model: SecondOrderChain,
+    *,
+    threads: int | None = None,
+    method: str = "auto",
+    deadline: float | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> SecondOrderResult: ...
+@overload
+def infer(
+    model: SegmentChain,
+    *,
+    threads: int | None = None,
+    method: str = "auto",
+    deadline: float | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> SegmentResult: ...
+@overload
+def infer(
     model: FactorGraph,
     *,
     zeta: float = 1.0,
@@ -61,7 +86,7 @@ def infer(
 ) -> GraphResult: ...
 @overload
 def infer(
-    model: Chain | Tree | FactorGraph,
+    model: Chain | Tree | FactorGraph | SecondOrderChain | SegmentChain,
     *,
     zeta: float = 1.0,
     revisit: int | None = None,
@@ -98,7 +123,7 @@ def infer(
 
     Parameters
     ----------
-    model : Chain, Tree or FactorGraph
+    model : Chain, Tree, FactorGraph, SecondOrderChain or SegmentChain
         The model; it is not changed.
     zeta : float, default 1.0
         Threshold of SMM11 in [0, 1]: a variable whose largest marginal reaches it is held at its

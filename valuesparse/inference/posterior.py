@@ -15,7 +15,7 @@ from valuesparse.inference import _graphs
 from valuesparse.inference._engines import engine_of, for_graphs
 from valuesparse.inference._frames import frame_of
 from valuesparse.inference._watch import Watch
-from valuesparse.models import Chain, FactorGraph, Tree
+from valuesparse.models import Chain, FactorGraph, SecondOrderChain, SegmentChain, Tree
 from valuesparse.models._evidence import known_of
 from valuesparse.threads import resolve
 
@@ -27,7 +27,7 @@ __all__ = ["log_prob", "sample"]
 
 @overload
 def sample(
-    model: Chain | Tree | FactorGraph,
+    model: Chain | Tree | FactorGraph | SecondOrderChain | SegmentChain,
     size: int,
     rng: np.random.Generator | int | None = None,
     *,
@@ -70,7 +70,7 @@ def sample(
 
     Parameters
     ----------
-    model : Chain, Tree or FactorGraph
+    model : Chain, Tree, FactorGraph, SecondOrderChain or SegmentChain
         The model.
     size : int
         Number of samples, at least 0.
@@ -135,7 +135,7 @@ def sample(
 
 
 def log_prob(
-    model: Chain | Tree | FactorGraph,
+    model: Chain | Tree | FactorGraph | SecondOrderChain | SegmentChain,
     states: npt.ArrayLike | Mapping[Any, Any],
     *,
     threads: int | None = None,
@@ -147,7 +147,7 @@ def log_prob(
 
     Parameters
     ----------
-    model : Chain, Tree or FactorGraph
+    model : Chain, Tree, FactorGraph, SecondOrderChain or SegmentChain
         The model.
     states : array_like of int, shape (N,), or mapping
         One label per position; of a graph also {variable: state} by name or number, of all

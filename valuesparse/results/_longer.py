@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +15,19 @@ __all__ = ["SecondOrderResult", "SegmentResult"]
 Array = npt.NDArray[Any]
 
 
+class Joints(Protocol):
+    """What a result asks its engine."""
+
+    def joint(self, model: Any, threads: int | None) -> Array:
+        """Return the marginals of pairs of neighbours, or of segments."""
+
+
 class _LongerResult(Result):
     """What both have; the engine that answers is handed over."""
 
     __slots__ = ()
 
-    _joint: ClassVar[Callable[[Any, int | None], Array]]
+    _engine: ClassVar[Joints]
 
     def __init__(self, model: Any, marginals: Array, log_z: npt.NDArray[np.float64]) -> None:
         for array in (marginals, log_z):
@@ -33,9 +39,9 @@ class _LongerResult(Result):
         )  # fmt: skip
 
     @classmethod
-    def ask(cls, joint: Callable[[Any, int | None], Array]) -> None:
-        """Hand over the function that answers; it lies above results, which cannot import it."""
-        cls._joint = staticmethod(joint)  # type: ignore[assignment]
+    def ask(cls, engine: Joints) -> None:
+        """Hand over the engine that answers; it lies above results, which cannot import it."""
+        cls._engine = engine
 
 
 class SecondOrderResult(_LongerResult):
@@ -52,7 +58,7 @@ class SecondOrderResult(_LongerResult):
 
     def pairwise(self, *, threads: int | None = None) -> Array:
         """Return the probability of each pair of neighbouring labels, (edges, K, K) [from, to]."""
-        return self._joint(self._model, threads)
+        return self._engine.joint(self._model, threads)
 
 
 class SegmentResult(_LongerResult):
@@ -70,4 +76,4 @@ class SegmentResult(_LongerResult):
 
     def segments(self, *, threads: int | None = None) -> Array:
         """Return the probability of each segment, (N, L, K) ``[first, length - 1, label]``."""
-        return self._joint(self._model, threads)
+        return self._engine.joint(self._model, threads)
