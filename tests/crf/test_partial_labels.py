@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from valuesparse.crf import Trainer, constraints
+import valuesparse as vs
+from valuesparse.crf import Constraints, Trainer, constraints
 from valuesparse.crf.crfsuite import Tagger
 from valuesparse.crf.training._data import Dataset
 from valuesparse.crf.training._features import generate
@@ -208,3 +209,53 @@ def test_the_estimator_learns_from_sets(rng: np.random.Generator) -> None:
         crf.fit(X, y, allowed=known)
     with pytest.raises(ValueError, match=r"X\[1\], allowed\[1\]: .*differ"):
         crf.fit(X, allowed=[known[0], known[1][:2]])
+
+
+@pytest.mark.parametrize("keep", [0.05, 0.97])
+def test_many_labels_of_which_few_pairs_are_free(keep: float, rng: np.random.Generator) -> None:
+    """Messages read pairs alone, whatever is the rule: that a pair is banned, or has no weight."""
+    k, names = 130, [f"L{i}" for i in range(130)]
+    may = (rng.random((k, k)) < keep) | np.eye(k, dtype=bool)
+    found = Constraints(may, rng.random(k) < 0.9, rng.random(k) < 0.9)
+    data, masks = Dataset(), []
+    for name in names:
+        data.labels[name]
+    while len(data) < 30:
+        y = [int(rng.choice(np.flatnonzero(found.allowed_start)))]
+        while len(y) < 8:
+            y.append(int(rng.choice(np.flatnonzero(may[y[-1]]))))
+        if not found.allowed_end[y[-1]]:
+            continue
+        x = [[f"a{i % 40}", f"b{rng.integers(9)}"] for i in y]
+        hide = rng.random(8) < (0.4 if len(data) % 3 else 0.0)
+        data.append(x, None, 0, [{names[i], names[(i + 1) % k]} if h else names[i]
+                                 for i, h in zip(y, hide, strict=True)])  # fmt: skip
+        mask = np.zeros((8, k), bool)
+        mask[range(8), y] = True
+        mask[range(8), (np.array(y) + 1) % k] |= hide
+        masks.append(mask)
+    corpus = data.corpus()
+    features = generate(corpus, len(data.attributes), k, allowed=may)
+    w = rng.normal(size=features.n_weights)
+    gradients = []
+    for threads in (1, 2):
+        gradient = np.full_like(w, np.nan)
+        loss = Objective(corpus, features, threads, found)(w, gradient)
+        gradients.append(gradient)
+    assert np.array_equal(*gradients)
+    objective = Objective(corpus, features, 1, found)
+    unary = np.concatenate([objective.scores(s, w) for s in range(30)])
+    table, start, end = found.log_potentials()
+    table += np.where(features.move >= 0, w[features.move], 0.0)
+    # Another table for each edge: nothing is listed.
+    tables, sums = np.tile(table, (30 * 7, 1, 1)), []
+    for allowed in (None, np.concatenate(masks)):
+        chain = vs.Chain(unary, tables, [8] * 30, start=start, end=end, allowed=allowed)
+        sums.append((vs.infer(chain), allowed))
+    (free, _), (held, _) = sums
+    assert loss == pytest.approx((free.log_z - held.log_z).sum(), rel=1e-10)
+    moves = (free.pairwise() - held.pairwise()).sum(axis=0)[features.source, features.target]
+    np.testing.assert_allclose(gradients[0][len(features.label) :], moves, atol=1e-9)
+    states = objective.decode(w)
+    chain = vs.Chain(unary, tables, [8] * 30, start=start, end=end)
+    assert np.array_equal(states, vs.decode(chain).states)

@@ -54,7 +54,7 @@ def sample(
     frame: Literal[True],
 ) -> pandas.DataFrame: ...
 def sample(
-    model: Chain | Tree | FactorGraph,
+    model: Chain | Tree | FactorGraph | SecondOrderChain | SegmentChain,
     size: int,
     rng: np.random.Generator | int | None = None,
     *,
