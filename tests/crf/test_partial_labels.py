@@ -189,6 +189,24 @@ def test_bad_sets(arguments: dict, error: type, words: str) -> None:
         trainer.append([["a"]], **arguments)
 
 
+def test_nothing_at_all_is_known() -> None:
+    trainer = Trainer(verbose=False)
+    trainer.append([["a"], ["b"]], allowed=[None, None])
+    with pytest.raises(ValueError, match="no label is known"):
+        trainer.train_inmemory()
+
+
+@pytest.mark.parametrize("algorithm", ["lbfgs", "l2sgd", "pa"])
+def test_empty_sequences_beside_sets(algorithm: str) -> None:
+    trainer = Trainer(algorithm, {"max_iterations": 3}, verbose=False, constraints="BIO")
+    trainer.append([], [])
+    trainer.append([["a"], ["b"]], allowed=[None, "B-X"])
+    trainer.append([], allowed=[])
+    tagger = Tagger(constraints="BIO")
+    tagger.open_inmemory(trainer.train_inmemory())
+    assert tagger.tag([["a"]]) == ["B-X"]
+
+
 def test_sets_cannot_be_held_out() -> None:
     trainer = Trainer(verbose=False)
     trainer.append([["a"]], ["A"])

@@ -279,3 +279,16 @@ def test_deadline() -> None:
     chain = vs.Chain(np.zeros((200_000, 20)), np.zeros((20, 20, 20)), order=2)
     with pytest.raises(vs.DeadlineError):
         vs.infer(chain, deadline=0.01, threads=1)
+
+
+@pytest.mark.parametrize("lengths", [[], [0, 0]])
+def test_nothing_is_fine(lengths: list[int]) -> None:
+    u, zeros = np.zeros((0, 2)), [0.0] * len(lengths)
+    for chain in (
+        vs.SegmentChain(u, np.zeros((2, 2)), lengths, max_length=3),
+        vs.Chain(u, np.zeros((2, 2, 2)), lengths, order=2),
+    ):
+        assert vs.infer(chain).log_z.tolist() == zeros
+        assert vs.decode(chain).score.tolist() == zeros
+        assert vs.sample(chain, 3).shape == (3, 0)
+        assert vs.log_prob(chain, np.zeros(0, int)).tolist() == zeros

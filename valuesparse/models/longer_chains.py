@@ -329,6 +329,10 @@ class SegmentChain(_Sequences):
     def labels(self, states: npt.ArrayLike) -> Integers:
         """Return the label of every position (..., N) of cuts (..., N)."""
         cuts = as_array("states", states)
+        if cuts.ndim == 0 or cuts.shape[-1] != self.n_positions:
+            raise ValueError(f"states must have shape (..., {self.n_positions}), got {cuts.shape}")
+        if cuts.size == 0:
+            return np.zeros(cuts.shape, np.int64)
         rows = [self._cut(cut) for cut in cuts.reshape(-1, self.n_positions)]
         at = np.arange(self.n_positions)
         filled = [y[np.maximum.accumulate(np.where(y >= 0, at, 0))] for y in rows]

@@ -296,6 +296,11 @@ class BaseTrainer(Settings):
         self, corpus: Corpus, held: Corpus | None, holdout: int
     ) -> Constraints | None:
         """Return the constraints, which all sequences must agree with."""
+        if corpus.n_items and not self._data.labels.names:
+            raise ValueError(
+                "no label is known of any item: append some sequences with yseq, or name labels in "
+                "allowed"
+            )
         groups = np.array(self._data.groups, np.int64)
         if held is not None and held.sets is not None:
             s = np.searchsorted(held.offset, np.flatnonzero(held.gold < 0)[0], side="right") - 1
