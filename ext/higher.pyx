@@ -31,6 +31,8 @@ cdef extern from "higher/higher.h" namespace "vs::higher" nogil:
         double* marginals
         double* joint
         const int64_t* edge
+        double* triples
+        int64_t chunks
         int64_t* best
         int64_t* samples
         const double* uniforms
@@ -43,7 +45,7 @@ cdef extern from "higher/higher.h" namespace "vs::higher" nogil:
 
 
 def answer(offset, unary, transition, start, end, first, segment, int64_t longest, edge,
-           int threads, log_z, marginals=None, joint=None, best=None, samples=None, uniforms=None,
+           int threads, log_z, marginals=None, joint=None, triples=None, best=None, samples=None, uniforms=None,
            deadline=None, progress=None, late=None):
     """Fill `log_z` (B,) and the arrays that are given; see ext/higher/higher.h.
 
@@ -67,6 +69,8 @@ def answer(offset, unary, transition, start, end, first, segment, int64_t longes
     q.marginals = <double*>data(marginals)
     q.joint = <double*>data(joint)
     q.edge = <const int64_t*>data(edge)
+    q.triples = <double*>data(triples)
+    q.chunks = 0 if triples is None else triples.shape[0]
     q.best = <int64_t*>data(best)
     q.samples = <int64_t*>data(samples)
     q.uniforms = <const double*>data(uniforms)

@@ -21,6 +21,7 @@ def answer(
     log_z: Floats,
     marginals: Floats | None = None,
     joint: Floats | None = None,
+    triples: Floats | None = None,
     best: Integers | None = None,
     samples: Integers | None = None,
     uniforms: Floats | None = None,

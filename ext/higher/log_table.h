@@ -89,6 +89,25 @@ class LogTable {
         }
     }
 
+    // Adds exp(x(b) + score(b, t) + y(t) - total) to out[b * stride + t]: probabilities. `left` and
+    // `right` (K,) are overwritten.
+    void add_joint(const double* x, const double* y, double total, double* out, double* left,
+                   double* right) const {
+        const double most = spread(x, left), highest = spread(y, right);
+        if (most == kNever || highest == kNever || shift_ == kNever) return;
+        const double scale = most + highest + shift_ - total;
+        const bool narrow = scale < 600.0;  // else no factor holds it
+        const double factor = narrow ? std::exp(scale) : 0.0;
+        for (int64_t b = 0; b < k_; ++b) {
+            const double* row = packed_.data() + b * k_;
+            double* to = out + b * stride_;
+            const double w = left[b] * factor;
+            for (int64_t t = 0; t < k_; ++t) {
+                to[t] += narrow ? w * row[t] * right[t] : std::exp(x[b] + at(b, t) + y[t] - total);
+            }
+        }
+    }
+
     // out(t) = max_b x(b) + score(b, t), and the first b that has it.
     void best(const double* x, double* out, int32_t* from) const {
         std::fill(out, out + k_, kNever);

@@ -15,7 +15,8 @@ class Run {
         : m_(model), ask_(ask), control_(control), k_(model.labels) {}
 
     // Answers for sequence s. False: nothing is possible from `position` on, or a poll said stop.
-    bool second(int64_t s, int worker, const std::vector<LogTable>& tables);
+    // `triples` (K, K, K), or null, gets the sums of its triples.
+    bool second(int64_t s, int worker, const std::vector<LogTable>& tables, double* triples);
     bool segments(int64_t s, int worker, const LogTable& table);
 
     int64_t position = -1;

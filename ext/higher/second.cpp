@@ -31,13 +31,13 @@ void Run::one_label(int64_t s) {
     ask_.log_z[s] = log_z;
 }
 
-bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables) {
+bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables, double* triples) {
     const int64_t K = k_, kk = K * K;
     first_ = m_.offset[s];
     n_ = m_.offset[s + 1] - first_;
     ask_.log_z[s] = 0.0;
     if (n_ == 0) return true;
-    work_.resize(static_cast<size_t>(3 * kk + K));
+    work_.resize(static_cast<size_t>(3 * kk + 4 * K));
     double* last = work_.data();
     for (int64_t k = 0; k < K; ++k) {
         last[k] = m_.start[k] + unary(0)[k] + (n_ == 1 ? m_.end[k] : 0.0);
@@ -75,7 +75,7 @@ bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables) {
     const double log_z = log_sum(row(forward_, n_ - 2, kk), kk);
     ask_.log_z[s] = log_z;
     if (ask_.size) second_draw(s, tables);
-    if (!ask_.marginals && !ask_.joint) return true;
+    if (!ask_.marginals && !ask_.joint && !triples) return true;
     // b_i[f, k] at k * K + f, as a.
     double *b = x, *next = out;
     std::fill(b, b + kk, 0.0);
@@ -87,7 +87,12 @@ bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables) {
             for (int64_t t = 0; t < K; ++t) {
                 v[t] = unary(i + 1)[t] + b[t * K + k] + (i == n_ - 2 ? m_.end[t] : 0.0);
             }
-            tables[static_cast<size_t>(k)].backward(v, next + k * K, scratch);
+            const LogTable& table = tables[static_cast<size_t>(k)];
+            if (triples) {
+                table.add_joint(row(forward_, i - 1, kk) + k * K, v, log_z, triples + k * K,
+                                scratch, v + K);
+            }
+            table.backward(v, next + k * K, scratch);
         }
         std::swap(b, next);
         pairs_from(s, log_z, i, row(forward_, i - 1, kk), b);

@@ -74,6 +74,7 @@ def test_second_order_chains_by_enumeration(seed: int, k: int, scale: float) -> 
     chain = vs.Chain(**model, order=2)
     assert isinstance(chain, SecondOrderChain)
     log_z, best, marginals, pairs = [], [], np.zeros((10, k)), np.zeros((6, k, k))
+    triples = np.zeros((k, k, k))
     for s, n in enumerate(model["lengths"]):
         every = list(labellings(model, s))
         scores = np.array([score for _, score in every])
@@ -88,6 +89,7 @@ def test_second_order_chains_by_enumeration(seed: int, k: int, scale: float) -> 
             marginals[range(at, at + n), y] += p
             if n > 1:
                 pairs[range(edge, edge + n - 1), y[:-1], y[1:]] += p
+            np.add.at(triples, (y[:-2], y[1:-1], y[2:]), p)
     if np.isneginf(log_z[-1]):
         for call in (vs.infer, vs.decode, lambda m: vs.sample(m, 1)):
             with pytest.raises(vs.InfeasibleError) as caught:
@@ -98,6 +100,8 @@ def test_second_order_chains_by_enumeration(seed: int, k: int, scale: float) -> 
     np.testing.assert_allclose(r.log_z, log_z, rtol=1e-12, atol=1e-11)
     np.testing.assert_allclose(r.marginals, marginals, atol=1e-11 * scale)
     np.testing.assert_allclose(pickle.loads(pickle.dumps(r)).pairwise(), pairs, atol=1e-11 * scale)
+    np.testing.assert_allclose(r.expectations(threads=2), triples, atol=1e-11 * scale)
+    assert np.array_equal(r.expectations(threads=1), r.expectations(threads=3))
     d = vs.decode(chain, threads=2)
     np.testing.assert_allclose(d.score, best, rtol=1e-12, atol=1e-11)
     np.testing.assert_allclose(vs.log_prob(chain, d.states), d.score - r.log_z, atol=1e-9)

@@ -15,12 +15,15 @@ from valuesparse.models import SecondOrderChain, SegmentChain
 from valuesparse.results import SecondOrderResult, SegmentResult
 from valuesparse.threads import resolve
 
-__all__ = ["METHODS", "decode", "infer", "joint", "log_z", "sample", "score"]
+__all__ = ["METHODS", "decode", "infer", "joint", "log_z", "sample", "score", "triples"]
 
 Floats = npt.NDArray[np.float64]
 Model = SecondOrderChain | SegmentChain
 
 METHODS = ("auto", "exact")
+
+#: Partial sums of triples at most: as many threads are of use.
+_CHUNKS = 16
 
 
 def _ask(model: Model, workers: int, watch: Watch = NOBODY, **wanted: Any) -> Floats:
@@ -74,6 +77,15 @@ def joint(model: Model, threads: int | None) -> npt.NDArray[Any]:
     answer = np.empty((*rows, k))
     _ask(model, resolve(threads), joint=answer)
     return answer.astype(model.dtype, copy=False)
+
+
+def triples(model: SecondOrderChain, threads: int | None) -> Floats:
+    """Return the summed marginals of three labels in a row (K, K, K)."""
+    k = model.n_labels
+    chunks = min(max(model.n_sequences, 1), _CHUNKS)
+    sums = np.zeros((chunks, k, k, k))
+    _ask(model, resolve(threads), triples=sums)
+    return sums.sum(axis=0)
 
 
 def log_z(model: Model, workers: int, memory_limit: int | None = None) -> Floats:

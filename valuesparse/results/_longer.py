@@ -21,6 +21,9 @@ class Joints(Protocol):
     def joint(self, model: Any, threads: int | None) -> Array:
         """Return the marginals of pairs of neighbours, or of segments."""
 
+    def triples(self, model: Any, threads: int | None) -> npt.NDArray[np.float64]:
+        """Return the summed marginals of three labels in a row."""
+
 
 class _LongerResult(Result):
     """What both have; the engine that answers is handed over."""
@@ -59,6 +62,13 @@ class SecondOrderResult(_LongerResult):
     def pairwise(self, *, threads: int | None = None) -> Array:
         """Return the probability of each pair of neighbouring labels, (edges, K, K) [from, to]."""
         return self._engine.joint(self._model, threads)
+
+    def expectations(self, *, threads: int | None = None) -> npt.NDArray[np.float64]:
+        """Return the expected counts of three labels in a row, (K, K, K) ``[before, from, to]``.
+
+        They are the gradient of the sum of log Z by the transition.
+        """
+        return self._engine.triples(self._model, threads)
 
 
 class SegmentResult(_LongerResult):
