@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from children import run
+from children import environment, run
 
 pytest.importorskip("click", reason="the command line needs the cli extra")
 pytest.importorskip("rich", reason="the command line needs the cli extra")
@@ -69,8 +69,51 @@ def test_what_else_cannot_be_imported_keeps_its_traceback() -> None:
 @pytest.mark.smoke
 def test_version_and_help() -> None:
     assert output("--version").startswith("valuesparse, version ")
-    for command in ("solve", "info", "train", "tag", "tune", "demo"):
+    for command in ("solve", "info", "train", "tag", "eval", "dump", "convert", "tune", "demo"):
         assert f"Usage: valuesparse {command} " in output(command, "--help")
+
+
+HELP = """
+import sys
+import valuesparse
+before = set(sys.modules)
+from valuesparse.cli import main
+sys.argv = ["valuesparse", "--help"]
+try:
+    main()
+finally:
+    new = {name.partition(".")[0] for name in set(sys.modules) - before}
+    print(sorted(new & {"rich", "matplotlib", "scipy", "joblib", "pandas", "numpy"}))
+    print(sorted(name for name in set(sys.modules) - before if name.startswith("valuesparse.")))
+"""
+
+
+def test_help_imports_little() -> None:
+    *text, packages, own = run(HELP).stdout.splitlines()
+    assert packages == "[]"
+    assert own == "['valuesparse.cli', 'valuesparse.cli._group']"
+    assert {line.split()[0] for line in text if line.startswith("  ") and line[2] != " "} >= {
+        "train", "tag", "eval", "dump", "tune", "parse", "solve", "info", "convert", "demo"
+    }  # fmt: skip
+    assert all(len(line) <= 80 and not line.endswith("...") for line in text)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell with pipes")
+def test_a_reader_that_goes_ends_a_command_quietly(tmp_path: Path) -> None:
+    source, model = tmp_path / "a.conll", tmp_path / "m.crfsuite"
+    source.write_text(SENTENCES * 500)
+    output("train", source, "-o", model, "-p", "max_iterations=2", "-t", 1)
+    (tmp_path / "run.py").write_text(COMMAND)
+    command = f"{sys.executable} -P {tmp_path / 'run.py'} tag {model}"
+    for line in (f"{command} {source} | head -n 2", f"cat {source} | {command} | head -n 2"):
+        done = subprocess.run(
+            ["bash", "-c", f"{line}; echo ${{PIPESTATUS[*]}}"], capture_output=True, text=True,
+            cwd=tmp_path, env=environment(), timeout=300, check=True,
+        )  # fmt: skip
+        *text, status = done.stdout.splitlines()
+        assert [row.split()[0] for row in text] == ["the", "dog"]
+        assert done.stderr == ""
+        assert status.split()[-2:] == ["1", "0"]
 
 
 @pytest.mark.smoke
@@ -78,7 +121,7 @@ def test_train_and_tag(tmp_path: Path) -> None:
     source, model, folder = tmp_path / "a.conll", tmp_path / "m.crfsuite", tmp_path / "out"
     source.write_text(SENTENCES)
     assert "iterations (" in output("train", source, "-o", model, "-p", "c2=0.1", "-t", 1)
-    assert "40 sentences, 100 tokens tagged" in output("tag", model, source, "-o", folder)
+    assert "40 sentences, 100 tokens tagged" in output("tag", model, source, "-o", f"{folder}/")
     rows = [line.split(" ") for line in (folder / "a.conll").read_text().split("\n") if line]
     assert [row[1] for row in rows] == [row[2] for row in rows]
 

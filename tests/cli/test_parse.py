@@ -88,6 +88,9 @@ def test_predict_one_file(model: Path, tmp_path: Path) -> None:
         "method": "auto", "threshold": 0.5, "max_rounds": 3, "constraint": "projective",
         "single_root": False, "prune": False, "threads": None,
     }  # fmt: skip
+    result = run("predict", model, source, "-o", target, "--min-joint", 0.25, "--damping", 0.5)
+    assert result.exit_code == 0, result.output
+    assert (stub_parser.seen["min_joint"], stub_parser.seen["damping"]) == (0.25, 0.5)
     source.write_text("")
     result = run("predict", model, source, "-o", target)
     assert result.output == f"0 sentences, 0 words parsed into {target}\n"
@@ -105,7 +108,7 @@ def test_predict_into_a_folder(model: Path, tmp_path: Path) -> None:
     assert result.output == "2 sentences, 6 words parsed into 2 files\n"
     assert [s.heads.tolist() for s in read_conll(out / "b.conllx")] == [[2, 3, 0]]
     result = run("predict", model, *sources, *again, "--backend", "threads", "-q")
-    assert "0 words parsed into 2 files; 2 shards were there already" in result.output
+    assert result.output == "nothing to do: 2 files are there already\n"
     result = run("predict", model, *sources, *again, "--method", "exact")
     assert result.exit_code == 1
     assert "holds the output of a run with other method" in result.output
@@ -139,10 +142,12 @@ def test_predict_says_how_it_is_called(model: Path, tmp_path: Path) -> None:
     source = tmp_path / "a.conllu"
     write_conll(GOLD, source)
     for arguments, message in (
-        ([source], "either --output or --output-dir"),
-        ([source, "-o", tmp_path / "b", "--output-dir", tmp_path], "either --output or"),
-        ([source, source, "-o", tmp_path / "b"], "--output is for one INPUT"),
-        ([source, "-o", tmp_path / "b", "--jobs", 2], "are for --output-dir"),
+        ([source, "-o", tmp_path / "b", "--output-dir", tmp_path], "say one of them"),
+        ([source, source], "several INPUT go to a folder"),
+        ([source, source, "-o", source], "a.conllu is a file"),
+        ([source, "-o", tmp_path / "b", "--jobs", 2], "end --output with a slash"),
+        (["-", "-o", tmp_path], "what comes through a pipe goes to a file"),
+        ([source, "-o", tmp_path, "--output-format", "conllx"], "a folder keeps the formats"),
         ([source, "-o", tmp_path / "none" / "b"], "does not exist"),
     ):
         result = run("predict", model, *arguments)

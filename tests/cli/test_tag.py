@@ -29,13 +29,23 @@ def test_train_and_tag(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "iterations (" in result.output
     assert (tmp_path / "m.crfsuite.json").exists()
-    result = run("tag", model, source, "-o", out)
+    result = run("tag", model, source, "-o", f"{out}/")
     assert result.exit_code == 0, result.output
     assert "40 sentences, 100 tokens tagged into 1 file" in result.output
     rows = [line.split(" ") for line in (out / "a.conll").read_text().split("\n") if line]
     assert [row[1] for row in rows] == [row[2] for row in rows]
     result = run("tag", model, source, "-o", out, "-q")
-    assert "0 tokens tagged into 1 file; 1 shards were there already" in result.output
+    assert result.output == "nothing to do: 1 file is there already\n"
+    (out / "a.conll").unlink()
+    other = tmp_path / "b.conll"
+    other.write_text("a DET\n")
+    both = [source, other]
+    assert run("tag", model, *both, "-o", tmp_path / "both").exit_code == 0
+    (tmp_path / "both" / "b.conll").unlink()
+    result = run("tag", model, *both, "-o", tmp_path / "both")
+    assert result.output == (
+        "1 sentences, 1 tokens tagged into 2 files; 1 shard was there already\n"
+    )
 
 
 def test_errors_are_one_line(tmp_path: Path) -> None:
@@ -51,6 +61,11 @@ def test_errors_are_one_line(tmp_path: Path) -> None:
     result = run("train", source, "-o", model, "-p", "c2")
     assert result.exit_code == 2
     assert "'c2' is not NAME=VALUE" in result.output
+    source.write_text("")
+    result = run("train", source, "-o", model, "-p", "c3=1")
+    assert result.exit_code == 1
+    assert "Parameter not found: c3 = 1; lbfgs has feature.minfreq, " in result.output
+    assert ", c1, c2, " in result.output
 
 
 def test_messages_name_the_file_once_and_the_function(tmp_path: Path, monkeypatch) -> None:
@@ -107,7 +122,7 @@ def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
     done = children.run(FULL, "500", *arguments, "-a", "aggressive", "-p", "epsilon=0")
     assert done.stdout == f"1 Error: {state}: File too large\n"
     assert run("train", source, "-o", model, "-q").exit_code == 0
-    done = children.run(FULL, "1000", "tag", str(model), str(source), "-o", str(out))
+    done = children.run(FULL, "1000", "tag", str(model), str(source), "-o", f"{out}/")
     assert done.stdout == f"1 Error: {out / 'a.conll'}: File too large\n"
     assert {path.name for path in tmp_path.iterdir()} == {
         "a.conll", "m.crfsuite", "m.crfsuite.json", "out"

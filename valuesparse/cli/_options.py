@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
+    "as_writable",
     "plot_option",
     "quiet_option",
     "shards_options",
@@ -29,9 +30,14 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def writable(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
     """Refuse what cannot be written before the work, not after it."""
+    return None if value is None else as_writable(value)
+
+
+def as_writable(value: Path) -> Path:
+    """Return a path, once it is certain that it can be written."""
     from valuesparse.io._files import check_target
 
-    if value is None or is_standard(value):
+    if is_standard(value):
         return value
     if not value.absolute().parent.is_dir():
         raise click.BadParameter(f"the folder {value.absolute().parent} does not exist")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -13,14 +14,13 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-
     PathParam = click.Path
 else:
     PathParam = click.Path
 
 __all__ = [
-    "STANDARD", "Input", "Spooled", "Target", "delivering", "folder_asked", "is_standard", "opened",
-    "plain_names", "say", "standard_input", "standard_output",
+    "STANDARD", "Input", "Spooled", "Target", "delivering", "folder_asked", "given", "is_standard",
+    "opened", "plain_names", "say", "standard_input", "standard_output",
 ]  # fmt: skip
 
 #: The name of the standard input and of the standard output.
@@ -40,9 +40,7 @@ class Input(PathParam):
     def __init__(self) -> None:
         super().__init__(exists=True, dir_okay=False, path_type=Path)
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Any:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path, or the stream."""
         if value == STANDARD:
             return self.standard(param, ctx)
@@ -71,9 +69,7 @@ class Spooled(Input):
         return path
 
 
-def _once(
-    kind: click.ParamType, param: click.Parameter | None, ctx: click.Context | None
-) -> IO[bytes]:
+def _once(kind: Input, param: click.Parameter | None, ctx: click.Context | None) -> IO[bytes]:
     if ctx is not None:
         if ctx.meta.get(_READ):
             kind.fail("the standard input can be read once alone", param, ctx)
@@ -97,20 +93,49 @@ class Target(PathParam):
 
 def standard_input() -> IO[bytes]:
     """Return the standard input, as bytes."""
-    return click.get_binary_stream("stdin")
+    return sys.stdin.buffer
 
 
 def standard_output() -> IO[bytes]:
     """Return the standard output, as bytes."""
-    return click.get_binary_stream("stdout")
+    sys.stdout.flush()
+    return sys.stdout.buffer
 
 
-def folder_asked(output: str | None, inputs: int) -> bool:
-    """Return whether output goes to a folder: there is one, or a name ends so, or many files go."""
-    if output is None or output == STANDARD:
-        return False
+def given(inputs: Sequence[Any]) -> Sequence[Any]:
+    """Return the inputs; where there are none the standard input, unless that is a terminal."""
+    if inputs:
+        return inputs
+    if standard_input().isatty():
+        raise click.UsageError("no INPUT: name files, or - for the standard input")
+    return [Input().convert(STANDARD, None, click.get_current_context())]
+
+
+def folder_asked(output: str | None, inputs: Sequence[Any], spread: bool) -> Path | None:
+    """Return the folder that output goes to, None where it goes to a file.
+
+    It goes to one that is there, to a name that ends in a slash, and where there are several
+    inputs; `spread` says whether somebody wants it done side by side.
+    """
+    several = len(inputs) > 1
     ends = tuple(filter(None, (os.sep, os.altsep)))
-    return inputs > 1 or output.endswith(ends) or os.path.isdir(output)
+    if output is None or output == STANDARD:
+        if several:
+            raise click.UsageError("several INPUT go to a folder: name one with --output")
+        folder = None
+    elif several or output.endswith(ends) or os.path.isdir(output):
+        folder = Path(output)
+        if folder.exists() and not folder.is_dir():
+            raise click.UsageError(f"output goes to a folder here, and {output} is a file")
+        if not all(isinstance(source, Path) for source in inputs):
+            raise click.UsageError("what comes through a pipe goes to a file, not to a folder")
+    else:
+        folder = None
+    if folder is None and spread:
+        raise click.UsageError(
+            "--backend, --jobs and --scheduler fill a folder: end --output with a slash"
+        )
+    return folder
 
 
 def opened(output: Path | None) -> Path | IO[bytes]:

@@ -45,7 +45,9 @@ _FORMATS = [kind for kind in FORMATS if kind != "text"]  # it has no labels
     help="Format of both, where names do not tell; of - conll is the default.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, of shares.")
-def evaluate(gold: Any, system: Any, as_json: bool, input_format: str | None, **options: Any) -> None:
+def evaluate(
+    gold: Any, system: Any, as_json: bool, input_format: str | None, **options: Any
+) -> None:
     """Compare the labels of SYSTEM with those of GOLD, which has the same sentences.
 
     \b

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from valuesparse.cli._models import one_line_errors
-from valuesparse.cli._options import quiet_option, shards_options, writable
+from valuesparse.cli._options import as_writable, quiet_option, shards_options, writable
 from valuesparse.cli._progress import progress_bar
 from valuesparse.cli._streams import (
     Input,
@@ -18,10 +19,10 @@ from valuesparse.cli._streams import (
     Target,
     delivering,
     folder_asked,
+    given,
     is_standard,
     opened,
     say,
-    standard_input,
 )
 from valuesparse.cli.tag import report_line
 from valuesparse.corpora._backends import BACKENDS, REGISTERED
@@ -252,42 +253,32 @@ def predict(
 
     if output is not None and output_dir is not None:
         raise click.UsageError("--output and --output-dir: say one of them")
-    if not inputs:
-        if standard_input().isatty():
-            raise click.UsageError("no INPUT: name files, or - for the standard input")
-        inputs = (Input().convert("-", None, click.get_current_context()),)
+    sources = given(inputs)
+    where = output if output_dir is None else f"{output_dir}{os.sep}"
+    folder = folder_asked(where, sources, bool(backend or jobs or scheduler))
     for name in _SELDOM:
         if options[name] is None:
             del options[name]
-    folder = output_dir or (Path(output or "") if folder_asked(output, len(inputs)) else None)
     left = _Left()
     if folder is None:
-        if len(inputs) > 1:
-            raise click.UsageError("several INPUT go to a folder: name one with --output")
-        if backend or jobs or scheduler:
-            raise click.UsageError(
-                "--backend, --jobs and --scheduler fill a folder: end --output with a slash"
-            )
-        target = None if output is None else writable(None, None, Path(output))
+        target = None if output is None else as_writable(Path(output))
         with one_line_errors(None):
             counts = parse_file(
-                parsing.load(model), inputs[0], opened(target), input_format=input_format,
+                parsing.load(model), sources[0], opened(target), input_format=input_format,
                 output_format=output_format, options={**options, "threads": threads},
                 on_error=on_error,
             )  # fmt: skip
         left(counts)
         left.tell()
-        where = "" if is_standard(target) else f" into {target}"
+        into = "" if is_standard(target) else f" into {target}"
         if not (quiet and is_standard(target)):
-            say(target, f"{counts.sentences:,} sentences, {counts.tokens:,} words parsed{where}")
+            say(target, f"{counts.sentences:,} sentences, {counts.tokens:,} words parsed{into}")
         return
-    if not all(isinstance(source, Path) for source in inputs):
-        raise click.UsageError("what comes through a pipe goes to a file, not to a folder")
     if output_format is not None:
         raise click.UsageError("--output-format is for one file; a folder keeps the formats")
     with one_line_errors(None), progress_bar("Parsing", quiet) as update:
         report = parse_corpus(
-            parsing.load, model, inputs, folder, input_format=input_format, options=options,
+            parsing.load, model, sources, folder, input_format=input_format, options=options,
             on_error=on_error, threads=threads, backend=backend or "threads", jobs=jobs,
             scheduler=scheduler, progress=update, tell=left,
         )  # fmt: skip

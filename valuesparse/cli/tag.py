@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from valuesparse.cli._models import one_line_errors
-from valuesparse.cli._options import quiet_option, shards_options
+from valuesparse.cli._options import as_writable, quiet_option, shards_options
 from valuesparse.cli._progress import progress_bar
 from valuesparse.cli._reading import reading
 from valuesparse.cli._streams import (
     Input,
     Spooled,
     folder_asked,
+    given,
     is_standard,
     opened,
     say,
-    standard_input,
 )
 from valuesparse.corpora._backends import BACKENDS, REGISTERED
 from valuesparse.crf.corpora._outputs import CONVERTED
@@ -93,21 +93,13 @@ def tag(
     """  # noqa: D301 (click takes the backspace itself)
     from valuesparse.crf.corpora import tag_corpus, tag_file
 
-    if not inputs:
-        if standard_input().isatty():
-            raise click.UsageError("no INPUT: name files, or - for the standard input")
-        inputs = (Input().convert("-", None, click.get_current_context()),)
-    if not folder_asked(output, len(inputs)):
-        if len(inputs) > 1:
-            raise click.UsageError("several INPUT go to a folder: name one with --output")
-        if backend or jobs or scheduler:
-            raise click.UsageError(
-                "--backend, --jobs and --scheduler fill a folder: end --output with a slash"
-            )
-        target = None if output is None else Path(output)
+    sources = given(inputs)
+    folder = folder_asked(output, sources, bool(backend or jobs or scheduler))
+    if folder is None:
+        target = None if output is None else as_writable(Path(output))
         with one_line_errors(None), progress_bar("Tagging", quiet) as update:
             counts = tag_file(
-                model, inputs[0], opened(target), threads=threads, progress=update, **options
+                model, sources[0], opened(target), threads=threads, progress=update, **options
             )
         if not (quiet and is_standard(target)):
             where = "" if is_standard(target) else f" into {target}"
@@ -115,12 +107,9 @@ def tag(
         return
     if threads is not None:
         raise click.UsageError("--threads is for one file; a folder takes --jobs")
-    if not all(isinstance(source, Path) for source in inputs):
-        raise click.UsageError("what comes through a pipe goes to a file, not to a folder")
-    assert output is not None
     with one_line_errors(None), progress_bar("Tagging", quiet) as update:
         report = tag_corpus(
-            model, inputs, output, backend=backend or "threads", jobs=jobs, scheduler=scheduler,
+            model, sources, folder, backend=backend or "threads", jobs=jobs, scheduler=scheduler,
             progress=update, **options,
         )  # fmt: skip
     click.echo(report_line(report, _counted(report.sentences, report.tokens), "tagged"))

@@ -24,8 +24,8 @@ from valuesparse.cli._measure import ROUNDS, ZETAS, Ladder, Row, sample_seconds
 from valuesparse.cli._models import one_line_errors
 from valuesparse.cli._options import plot_option, tell_plot, tols_option, zetas_option
 from valuesparse.cli._reading import reading
-from valuesparse.cli._streams import Spooled
 from valuesparse.cli._sequences import NPZ, Scored, is_arrays, load_arrays, load_text
+from valuesparse.cli._streams import Spooled
 
 if TYPE_CHECKING:
     from rich.console import Console

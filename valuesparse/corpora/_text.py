@@ -6,19 +6,19 @@ import gzip
 import os
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias, cast
 
 from valuesparse.corpora._stream import Stream
 from valuesparse.io._files import grown_error, gzip_limit
 from valuesparse.io.errors import ModelFormatError, TextFormatError
 
 __all__ = [
-    "BLANK", "ENDS", "Given", "Line", "Source", "as_source", "boundary", "first_line", "is_gzip",
-    "largest", "lines", "located", "text_size",
+    "BLANK", "ENDS", "Given", "Line", "Source", "as_source", "as_sources", "boundary", "first_line",
+    "is_gzip", "largest", "lines", "located", "text_size",
 ]  # fmt: skip
 
 #: What stands between sentences: a blank line, or the end of any line.
@@ -66,6 +66,13 @@ def as_source(given: Given) -> Source:
     return Stream(given)
 
 
+def as_sources(given: Given | Iterable[Given]) -> list[Source]:
+    """Return all that is read; one path or file stands for itself, not for what is in it."""
+    if isinstance(given, (str, os.PathLike, Stream)) or hasattr(given, "read"):
+        return [as_source(cast("Given", given))]
+    return [as_source(one) for one in given]
+
+
 def is_gzip(path: Source) -> bool:
     """Return whether a file is compressed."""
     if isinstance(path, Stream):
@@ -82,7 +89,7 @@ def text_size(path: Path) -> int:
 @contextmanager
 def _opened(path: Source) -> Iterator[BufferedReader[Any]]:
     packed = is_gzip(path)
-    raw = path.reader() if isinstance(path, Stream) else open(path, "rb")
+    raw = path.reader() if isinstance(path, Stream) else path.open("rb")
     if not packed:
         with raw as file:
             yield file
@@ -121,11 +128,7 @@ def boundary(path: Path, at: int, apart: tuple[bytes, ...] = BLANK) -> int:
         while True:
             piece = file.read(_PIECE)
             held += piece
-            places = [
-                (place, len(blank))
-                for blank in apart
-                if (place := held.find(blank)) >= 0
-            ]
+            places = [(place, len(blank)) for blank in apart if (place := held.find(blank)) >= 0]
             if places:
                 place, length = min(places)
                 return begin + place + length

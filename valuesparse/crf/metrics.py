@@ -267,8 +267,8 @@ def entities(labels: Sequence[str], scheme: str | None = None) -> list[Entity]:
     labels : sequence of n str
         Such as B-PER, I-PER and O; B, I and O alone will do.
     scheme : {None, "IOB1", "IOB2", "BIO", "IOBES", "BIOES", "BILOU"}
-        None: an entity begins wherever a label or a type says so (seqeval's default). A scheme: what
-        breaks its rules is no entity (seqeval's mode "strict"). BIO is IOB2, BIOES is IOBES.
+        None: an entity begins wherever a label or a type says so (seqeval's default). A scheme:
+        what breaks its rules is no entity (seqeval's mode "strict"). BIO is IOB2, BIOES is IOBES.
 
     Returns
     -------

@@ -178,7 +178,11 @@ def parse_corpus(
         job
         for source in sources
         for job in jobs_of(
-            source, as_format(input_format) or _form(source), folder, text_spans(source, how.shard_bytes), settings
+            source,
+            as_format(input_format) or _form(source),
+            folder,
+            text_spans(source, how.shard_bytes),
+            settings,
         )
     ]
     identity = {

@@ -65,7 +65,9 @@ class CorpusTrainer(Trainer):
     _corpus: Corpus | None = None
     _tester: Objective | None = None
 
-    def hold_out(self, items: Iterable[Any], labels: Iterable[Sequence[str]], patience: int) -> None:
+    def hold_out(
+        self, items: Iterable[Any], labels: Iterable[Sequence[str]], patience: int
+    ) -> None:
         """Take sentences that are not trained on; nothing of them gets into the model.
 
         Training stops where `patience` iterations brought nothing better.
@@ -96,9 +98,7 @@ class CorpusTrainer(Trainer):
         for i, gold in enumerate(self._dev[1]):
             tally.add(gold, [names[k] for k in states[offset[i] : offset[i + 1]]])
         entities = tally.all_entities()
-        found = DevScore(
-            progress.number, tally.accuracy, None if entities is None else entities.f1
-        )
+        found = DevScore(progress.number, tally.accuracy, None if entities is None else entities.f1)
         progress.info["dev_accuracy"] = found.accuracy
         if found.entity_f1 is not None:
             progress.info["dev_entity_f1"] = found.entity_f1

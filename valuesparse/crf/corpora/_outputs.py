@@ -41,7 +41,7 @@ class Answer(NamedTuple):
 
 
 def output_format(kind: str, asked: str | None, told: str | None = None) -> str:
-    """Return the format of the output: that asked for, else that told by its name, else the input's.
+    """Return the format of the output: asked for, else told by its name, else the input's.
 
     Raises
     ------
@@ -144,7 +144,7 @@ class Output:
             return [[tag] for tag in tags]
         every = self._marginals == "all"
         return [
-            [tag, *("%.6f" % p for p in (row[self._number[tag]], *(row if every else ())))]
+            [tag, *(f"{p:.6f}" for p in (row[self._number[tag]], *(row if every else ())))]
             for tag, row in zip(tags, answer.table.tolist(), strict=True)
         ]
 

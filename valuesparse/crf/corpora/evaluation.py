@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import NamedTuple
@@ -16,6 +17,9 @@ from valuesparse.crf.metrics import Score, Tally
 __all__ = ["Evaluation", "evaluate"]
 
 _PREDICTED = "predicted"
+# What `tag_corpus` writes after labels.
+_NUMBER = re.compile(r"[01]\.[0-9]{6}")
+
 
 class Evaluation(NamedTuple):
     """How well a file is labelled.
@@ -115,7 +119,8 @@ def evaluate(
     unknown = unknown_right = 0
     for number, (one, other) in enumerate(zip_longest(right, found), 1):
         _require_same(number, one, other)
-        assert one is not None and other is not None
+        assert one is not None
+        assert other is not None
         try:
             tally.add(one.labels, other.labels)
         except ValueError as error:
@@ -180,6 +185,11 @@ def _labelled(
     for number, sentence in enumerate(reader, 1):
         labels = sentence.labels
         assert labels is not None
+        if system and column is None and number == 1 and all(map(_NUMBER.fullmatch, labels)):
+            raise ValueError(
+                f"{what}: the last column of {source} holds numbers such as {labels[0]}; say which "
+                "one has its labels, --system COLUMN (system_column=)"
+            )
         if misc:
             entries = [_predicted(row) for row in sentence.rows]
             if tagged is None:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from valuesparse._validation import as_count
-from valuesparse.corpora._stream import Stream
-from valuesparse.corpora._text import Given, Source, as_source
+from valuesparse.corpora._text import Given, Source, as_source, as_sources
 from valuesparse.crf.corpora._beside import beside, write_pair
 from valuesparse.crf.corpora._features import TEMPLATE
 from valuesparse.crf.corpora._formats import FORMATS
@@ -90,8 +89,8 @@ def train_corpus(
     Returns
     -------
     CorpusTrainer
-        A :class:`Trainer`, with its log; `accuracy` is the share of the tokens of `inputs` that the model
-        labels rightly, and `best` has the iteration that was kept, with its scores on `dev`.
+        A :class:`Trainer`, with its log; `accuracy` is the share of the tokens of `inputs` that the
+        model labels rightly, and `best` has the iteration that was kept, with its scores on `dev`.
 
     Raises
     ------
@@ -103,8 +102,7 @@ def train_corpus(
     if input_format is not None and input_format not in FORMATS:
         raise ValueError(f"input_format must be one of {', '.join(FORMATS)}, not {input_format!r}")
     target = Path(model).resolve()
-    one = isinstance(inputs, (str, os.PathLike, Stream)) or hasattr(inputs, "read")
-    sources = [as_source(source) for source in ([inputs] if one else inputs)]  # type: ignore[list-item, union-attr]
+    sources = as_sources(inputs)
     if not sources:
         raise ValueError("inputs: there is no file")
     held_out = None if dev is None else as_source(dev)

@@ -1,0 +1,332 @@
+"""Every command through a pipe, against the same through files; what each says and refuses."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("click", reason="the command line needs the cli extra")
+pytest.importorskip("rich", reason="the command line needs the cli extra")
+
+from click.testing import CliRunner, Result
+
+from tests.parsing.treebank import treebank
+from valuesparse.cli._group import COMMANDS, valuesparse
+from valuesparse.crf import evaluate, tag_file, train_corpus
+from valuesparse.parsing import write_conll
+
+TEXT = "the DET\ndog NOUN\nran VERB\n\na DET\ncat NOUN\n\n" * 20
+NER = "Ann B-PER\nLee I-PER\nran O\n\nin O\nRome B-LOC\n\n" * 10
+NETWORK = "MARKOV\n2\n2 2\n1\n2 0 1\n4\n0.1 0.2 0.3 0.4\n"
+
+
+def run(*arguments: object, given: bytes | Path | None = None) -> Result:
+    data = given.read_bytes() if isinstance(given, Path) else given
+    return CliRunner().invoke(valuesparse, [str(a) for a in arguments], input=data)
+
+
+def out(*arguments: object, given: bytes | Path | None = None) -> bytes:
+    result = run(*arguments, given=given)
+    assert result.exit_code == 0, result.output
+    return result.stdout_bytes
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "a.conll"
+    path.write_text(TEXT)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "a.conll").write_text(TEXT)
+    train_corpus([folder / "a.conll"], folder / "m.crfsuite", params={"max_iterations": 5})
+    return folder / "m.crfsuite"
+
+
+def test_train(source: Path, tmp_path: Path) -> None:
+    out("train", source, "-o", tmp_path / "file", "-p", "max_iterations=3", "--dev", source)
+    options = ("-p", "max_iterations=3", "--dev", source)
+    out("train", "-", "-o", tmp_path / "piped", *options, given=source)
+    assert out("train", "-", "-o", "-", *options, given=source) == (
+        (tmp_path / "file").read_bytes()
+    )
+    for end in ("", ".json"):
+        left, right = (tmp_path / f"{name}{end}" for name in ("file", "piped"))
+        assert left.read_bytes() == right.read_bytes()
+    packed = gzip.compress(source.read_bytes())
+    out("train", source, "-o", tmp_path / "dev", "-p", "max_iterations=3", "--dev", "-", given=packed)
+    assert (tmp_path / "dev").read_bytes() == (tmp_path / "file").read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["conll", "conllu", "tsv", "attributes", "jsonl", "text"])
+@pytest.mark.parametrize("options", [(), ("--n-best", 2), ("--output-format", "jsonl")])
+def test_tag(model: Path, tmp_path: Path, kind: str, options: tuple[object, ...]) -> None:
+    texts = {
+        "conll": TEXT,
+        "conllu": "# s\n1\tthe\tthe" + "\t_" * 7 + "\n2\tdog\tdog" + "\t_" * 7 + "\n\n",
+        "tsv": "form\tnote\nthe\tx\ndog\ty\n\nran\tz\n",
+        "attributes": "DET\tw=the\nNOUN\tw=dog\n\n",
+        "jsonl": '{"id": 7, "words": ["the", "dog"]}\n\n{"tokens": ["ran"]}\n',
+        "text": "the dog\n\nran\n",
+    }
+    source, target = tmp_path / f"a.{kind}", tmp_path / "out"
+    source.write_text(texts[kind])
+    words = ("--input-format", kind, "--features", "words", *options)
+    said = run("tag", model, source, "-o", target, *words)
+    assert said.exit_code == 0, said.output
+    whole = target.read_bytes()
+    assert whole == out("tag", model, source, *words)
+    assert whole == out("tag", model, "-", "-o", "-", *words, given=source)
+    assert whole == out("tag", model, *words, given=gzip.compress(source.read_bytes()))
+    assert whole == out("tag", "-", source, *words, given=model)
+    out("tag", model, source, "-o", f"{tmp_path}/folder/", *words)
+    (made,) = [path for path in (tmp_path / "folder").glob("a.*")]
+    assert made.read_bytes() == whole
+    written = {"text": "conll"}.get(kind, kind) if not options or options[0] == "--n-best" else "jsonl"
+    assert made.suffix == f".{written}"
+
+
+def test_tag_writes_the_label_as_one_column(model: Path, source: Path, tmp_path: Path) -> None:
+    tagged = out("tag", model, source).decode().splitlines()
+    assert tagged[0].split(" ")[:3] == ["the", "DET", "DET"]
+    assert [len(line.split(" ")) for line in tagged[:4]] == [4, 4, 4, 1]
+    assert out("tag", model, source, "--marginals", "none").decode().startswith("the DET DET\n")
+    # What a file's name tells is how it is written.
+    out("tag", model, source, "-o", tmp_path / "b.jsonl")
+    record = json.loads((tmp_path / "b.jsonl").read_text().splitlines()[0])
+    assert record["words"] == ["the", "dog", "ran"]
+    assert record["predicted"] == ["DET", "NOUN", "VERB"]
+    assert [f"{p:.6f}" for p in record["probability"]] == [row.split(" ")[3] for row in tagged[:3]]
+    every = json.loads(out("tag", model, tmp_path / "b.jsonl", "--marginals", "all").splitlines()[0])
+    assert sum(every["marginals"][0].values()) == pytest.approx(1)
+    best = json.loads(out("tag", model, tmp_path / "b.jsonl", "--n-best", 30).splitlines()[0])["n_best"]
+    assert len(best) == 27
+    assert sum(one["probability"] for one in best) == pytest.approx(1)
+    three = out("tag", model, source, "--n-best", 3, "--marginals", "none").decode().splitlines()
+    assert three[0].split(" ")[2:] == [one["labels"][0] for one in best[:3]]
+    few = out("tag", model, "--n-best", 4, given=b"the\n").decode()
+    assert few.split()[-2:] == ["_", "0.000000"]
+
+
+def test_eval(model: Path, source: Path, tmp_path: Path) -> None:
+    tagged = tmp_path / "tagged.conll"
+    tagged.write_bytes(out("tag", model, source, "--marginals", "none"))
+    for extra in ((), ("--json",)):
+        whole = out("eval", source, tagged, *extra)
+        assert whole == out("eval", "-", tagged, *extra, given=source)
+        assert whole == out("eval", source, "-", *extra, given=tagged)
+    found = json.loads(whole)
+    assert (found["accuracy"], found["entity_f1"], found["unknown"]) == (1.0, None, None)
+    with_p = tmp_path / "p.conll"
+    with_p.write_bytes(out("tag", model, source))
+    assert out("eval", source, with_p, "--system", 3, "--json") == whole
+    result = run("eval", source, with_p)
+    assert (result.exit_code, "say which one has its labels" in result.stderr) == (1, True)
+    result = run("eval", "-", "-", given=b"")
+    assert (result.exit_code, "read once alone" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("end", ["conllu", "tsv", "jsonl"])
+def test_eval_finds_the_labels_that_tag_wrote(model: Path, tmp_path: Path, end: str) -> None:
+    gold = {
+        "conllu": "".join(
+            f"{i}\t{w}\t_\t{t}" + "\t_" * 6 + "\n"
+            for i, (w, t) in enumerate([("the", "DET"), ("dog", "VERB")], 1)
+        ),
+        "tsv": "word\ttag\nthe\tDET\ndog\tVERB\n",
+        "jsonl": '{"words": ["the", "dog"], "tags": ["DET", "VERB"]}\n',
+    }[end]
+    source, tagged = tmp_path / f"gold.{end}", tmp_path / f"tagged.{end}"
+    source.write_text(gold)
+    out("tag", model, source, "-o", tagged)
+    train = tmp_path / "train.conll"
+    train.write_text("the DET\n")
+    found = json.loads(out("eval", source, tagged, "--json", "--train", train))
+    assert (found["accuracy"], found["unknown"], found["unknown_accuracy"]) == (0.5, 1, 0.0)
+    assert found["labels"]["VERB"] == {"precision": 0, "recall": 0, "f1": 0, "support": 1}
+
+
+def test_eval_counts_entities_and_names_what_differs(tmp_path: Path) -> None:
+    gold, system = tmp_path / "gold.conll", tmp_path / "system.conll"
+    gold.write_text(NER)
+    system.write_text(NER.replace("I-PER", "O", 5))
+    found = json.loads(out("eval", gold, system, "--json"))
+    assert found["entity_f1"] == 15 / 20
+    assert found["entities"]["LOC"]["f1"] == 1
+    assert "entity F1            75.00%" in out("eval", gold, system).decode()
+    assert json.loads(out("eval", gold, system, "--json", "--scheme", "BIO"))["entity_f1"] == 0.75
+    system.write_text(NER.replace("Lee", "Lea", 1))
+    result = run("eval", gold, system)
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"Error: sentence 1: word 2 is 'Lee' in {gold}, 'Lea' in {system}\n"
+    )
+    system.write_text(NER[: NER.rindex("in O")])
+    assert f"sentence 20 is in {gold} alone" in run("eval", gold, system).stderr
+    system.write_text(NER.replace("Lee I-PER\n", "", 1))
+    assert "sentence 1: 3 words in " in run("eval", gold, system).stderr
+    result = run("eval", gold, gold, "--system", "9")
+    assert (result.exit_code, "system_column: no column 9" in result.stderr) == (1, True)
+    result = run("eval", gold, system, "--input-format", "text")
+    assert result.exit_code == 2
+
+
+def test_dump(model: Path, tmp_path: Path) -> None:
+    out("dump", model, "-o", tmp_path / "text")
+    whole = (tmp_path / "text").read_bytes()
+    assert whole.startswith(b"FILEHEADER = {\n  magic: lCRF\n")
+    assert whole == out("dump", model) == out("dump", "-", "-o", "-", given=model)
+
+
+def test_models_of_graphs(tmp_path: Path) -> None:
+    source, evidence = tmp_path / "m.uai", tmp_path / "m.evid"
+    source.write_text(NETWORK)
+    evidence.write_text("1 0 1\n")
+    piped = ("-", "--input-format", "uai", "-q")
+    for task in ("MAR", "PR", "MPE"):
+        whole = out("solve", source, "-k", task, "-e", evidence, "-q")
+        out("solve", source, "-k", task, "-e", evidence, "-o", tmp_path / "answer", "-q")
+        assert whole == (tmp_path / "answer").read_bytes()
+        assert whole == out("solve", *piped, "-k", task, "-e", evidence, "-o", "-", given=source)
+        assert whole == out("solve", source, "-k", task, "-e", "-", "-q", given=evidence)
+    json_evidence = b' {"0": 1}'
+    assert out("solve", source, "-e", "-", "-q", given=json_evidence) == out(
+        "solve", source, "-e", evidence, "-q"
+    )
+    answer = out("solve", *piped, "-f", "json", given=source)
+    assert answer == out("solve", source, "-f", "json", "-q")
+    first, _, rest = out("info", source).partition(b"\n")
+    other, _, piped_rest = out("info", *piped[:-1], given=source).partition(b"\n")
+    assert (first, other) == (b"m.uai", b"-")
+    keep = lambda text: [line for line in text.splitlines() if not line.startswith(b"time")]  # noqa: E731
+    assert keep(rest) == keep(piped_rest)
+    result = run("solve", "-", given=source)
+    assert (result.exit_code, "the name '-' does not tell" in result.stderr) == (2, True)
+    result = run("solve", "-", "--input-format", "fg", given=source)
+    assert (result.exit_code, result.stderr[:9]) == (1, "Error: -:"), result.output
+
+
+def test_convert(tmp_path: Path) -> None:
+    source = tmp_path / "m.uai"
+    source.write_text(NETWORK)
+    out("convert", source, tmp_path / "m.fg")
+    whole = (tmp_path / "m.fg").read_bytes()
+    formats = ("--input-format", "uai", "--output-format", "fg")
+    assert whole == out("convert", "-", "-", *formats, given=source)
+    out("convert", tmp_path / "m.fg", tmp_path / "back.uai")
+    out("convert", tmp_path / "back.uai", tmp_path / "again.fg")
+    assert (tmp_path / "again.fg").read_bytes() == whole
+    result = run("convert", source, tmp_path / "x")
+    assert (result.exit_code, "say --output-format uai|fg|bif" in result.stderr) == (2, True)
+
+
+def test_parse(tmp_path: Path) -> None:
+    source, model = tmp_path / "a.conllu", tmp_path / "model"
+    write_conll(treebank(12), source)
+    options = ("--order", 1, "--epochs", 1, "-t", 1)
+    out("parse", "train", source, "-o", model, *options)
+    assert out("parse", "train", "-", "-o", "-", *options, given=source) == model.read_bytes()
+    parsed = tmp_path / "b.conllu"
+    out("parse", "predict", model, source, "-o", parsed)
+    whole = parsed.read_bytes()
+    assert whole == out("parse", "predict", model, source)
+    assert whole == out("parse", "predict", model, given=source)
+    assert whole == out("parse", "predict", "-", source, "-o", "-", given=model)
+    out("parse", "predict", model, source, "-o", f"{tmp_path}/folder/")
+    assert whole == (tmp_path / "folder" / "a.conllu").read_bytes()
+    for extra in ((), ("--json",)):
+        scores = out("parse", "evaluate", source, parsed, *extra)
+        assert scores == out("parse", "evaluate", "-", parsed, *extra, given=source)
+        assert scores == out("parse", "evaluate", source, "-", *extra, given=parsed)
+
+
+def test_tune_reads_pipes(model: Path, source: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the command line needs the cli extra")
+    options = ("--zeta", 0.9, "-t", 1, "-o", tmp_path / "a.png")
+    result = run("tune", model, "-", *options, given=source)
+    assert result.exit_code in (0, 1), result.output  # 1: nothing is fast and right enough
+    assert result.stdout.startswith("-\n")
+    assert "40 sequences, 100 tokens, 3 labels" in result.stdout
+
+
+def test_a_pipe_is_named_with_the_line(model: Path) -> None:
+    text = b"the DET\n\n" * 3000 + b"dog NOUN\nran\n"
+    result = run("tag", model, given=text)
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "Error: -: line 6002, sentence: 1 columns, the tokens before it have 2\n"
+    )
+    assert result.stdout.startswith("the DET DET ")
+    result = run("tag", model, "--input-format", "jsonl", given=b'{"words": ["a"]}\n{"words": 1}\n')
+    assert "-: line 2, sentence: 'words' must be a list of texts" in result.stderr
+    for bad, said in (
+        (b"[1]", "not an object such as"), (b"{", "no JSON"), (b"{}", "no 'words' or 'tokens'"),
+        (b'{"words": ["\\ud800"]}', "half of a character"),
+    ):  # fmt: skip
+        assert said in run("tag", model, "--input-format", "jsonl", given=bad).stderr
+    tabs = b'{"words": ["a\\tb"]}'
+    result = run("tag", model, "--input-format", "jsonl", "--output-format", "conll", given=tabs)
+    assert "word 1, 'a\\tb', cannot stand in a column" in result.stderr
+    result = run("tag", model, "--input-format", "parquet", given=b"PAR1")
+    assert "Parquet cannot be read from a pipe" in result.stderr
+    result = run("train", "-", "-o", model.with_name("no"), "--input-format", "text", given=b"a\n")
+    assert "plain text has no labels" in result.stderr
+
+
+def test_dev_stops_and_keeps_the_best(source: Path, tmp_path: Path) -> None:
+    dev = tmp_path / "dev.conll"
+    dev.write_text("the DET\ncat NOUN\n\nzebra ZZ\n\n")
+    result = run("train", source, "-o", tmp_path / "m", "--dev", dev, "--patience", 2, "-t", 1)
+    assert result.exit_code == 0, result.output
+    told = [line for line in result.stderr.splitlines() if line.startswith("iteration ")]
+    assert told[0].startswith("iteration 1, loss ")
+    assert told[0].endswith("accuracy 66.67% on --dev")
+    assert "(no better on --dev)" in result.stdout
+    assert "accuracy 66.67% on --dev after iteration" in result.stdout
+    assert b"zebra" not in (tmp_path / "m").read_bytes()
+    assert b"ZZ" not in (tmp_path / "m").read_bytes()
+    state = tmp_path / "state"
+    result = run("train", source, "-o", tmp_path / "m", "--dev", dev, "--checkpoint", state)
+    assert (result.exit_code, "dev cannot go with checkpoint" in result.stderr) == (1, True)
+    result = run("train", source, "-o", dev, "--dev", dev)
+    assert (result.exit_code, "would be lost" in result.stderr) == (1, True)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="makes a pipe, which Windows lacks")
+def test_named_pipes_are_read_once(model: Path, source: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.conll"
+    os.mkfifo(pipe)
+
+    def fill() -> threading.Thread:
+        thread = threading.Thread(target=pipe.write_text, args=(TEXT,))
+        thread.start()
+        return thread
+
+    writer = fill()
+    train_corpus([pipe], tmp_path / "m", params={"max_iterations": 5})
+    writer.join()
+    assert (tmp_path / "m").read_bytes() == model.read_bytes()
+    writer = fill()
+    tag_file(model, pipe, tmp_path / "piped", input_format="conll")
+    writer.join()
+    tag_file(model, source, tmp_path / "file")
+    assert (tmp_path / "piped").read_bytes() == (tmp_path / "file").read_bytes()
+    assert evaluate(source, source).accuracy == 1
+
+
+def test_the_help_names_every_command() -> None:
+    text = run("--help").output
+    for name, line in COMMANDS.items():
+        assert line in text
+        found = run(name, "--help")
+        assert found.exit_code == 0, found.output
+        assert len(line) <= 45
+    assert run("nonsense").exit_code == 2
