@@ -22,6 +22,7 @@ OWN = {
     "_fill": {"models", "results"},
     "_freeze": {"models"},
     "_number": {"models"},
+    "_prepare": {"crf"},
     "_share": {"models"},
     "_soft": {"models"},
     "_tree": {"inference"},

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 from tests.parsing.treebank import treebank
 from valuesparse.cli._group import COMMANDS, valuesparse
-from valuesparse.crf import evaluate, tag_file, train_corpus
+from valuesparse.crf import evaluate, tag_corpus, tag_file, train_corpus
 from valuesparse.parsing import write_conll
 
 TEXT = "the DET\ndog NOUN\nran VERB\n\na DET\ncat NOUN\n\n" * 20
@@ -62,7 +62,8 @@ def test_train(source: Path, tmp_path: Path) -> None:
         left, right = (tmp_path / f"{name}{end}" for name in ("file", "piped"))
         assert left.read_bytes() == right.read_bytes()
     packed = gzip.compress(source.read_bytes())
-    out("train", source, "-o", tmp_path / "dev", "-p", "max_iterations=3", "--dev", "-", given=packed)
+    options = ("-p", "max_iterations=3", "--dev", "-")
+    out("train", source, "-o", tmp_path / "dev", *options, given=packed)
     assert (tmp_path / "dev").read_bytes() == (tmp_path / "file").read_bytes()
 
 
@@ -90,7 +91,9 @@ def test_tag(model: Path, tmp_path: Path, kind: str, options: tuple[object, ...]
     out("tag", model, source, "-o", f"{tmp_path}/folder/", *words)
     (made,) = [path for path in (tmp_path / "folder").glob("a.*")]
     assert made.read_bytes() == whole
-    written = {"text": "conll"}.get(kind, kind) if not options or options[0] == "--n-best" else "jsonl"
+    written = (
+        {"text": "conll"}.get(kind, kind) if not options or options[0] == "--n-best" else "jsonl"
+    )
     assert made.suffix == f".{written}"
 
 
@@ -105,15 +108,36 @@ def test_tag_writes_the_label_as_one_column(model: Path, source: Path, tmp_path:
     assert record["words"] == ["the", "dog", "ran"]
     assert record["predicted"] == ["DET", "NOUN", "VERB"]
     assert [f"{p:.6f}" for p in record["probability"]] == [row.split(" ")[3] for row in tagged[:3]]
-    every = json.loads(out("tag", model, tmp_path / "b.jsonl", "--marginals", "all").splitlines()[0])
+    every = json.loads(
+        out("tag", model, tmp_path / "b.jsonl", "--marginals", "all").splitlines()[0]
+    )
     assert sum(every["marginals"][0].values()) == pytest.approx(1)
-    best = json.loads(out("tag", model, tmp_path / "b.jsonl", "--n-best", 30).splitlines()[0])["n_best"]
+    best = json.loads(out("tag", model, tmp_path / "b.jsonl", "--n-best", 30).splitlines()[0])[
+        "n_best"
+    ]
     assert len(best) == 27
     assert sum(one["probability"] for one in best) == pytest.approx(1)
     three = out("tag", model, source, "--n-best", 3, "--marginals", "none").decode().splitlines()
     assert three[0].split(" ")[2:] == [one["labels"][0] for one in best[:3]]
     few = out("tag", model, "--n-best", 4, given=b"the\n").decode()
     assert few.split()[-2:] == ["_", "0.000000"]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "text"])
+def test_lines_are_cut_into_shards(model: Path, tmp_path: Path, kind: str) -> None:
+    source = tmp_path / "a.jsonl"
+    lines = ["the dog ran", "", "a cat", "x" * 90, "the \u5b57"] * 9
+    if kind == "jsonl":
+        lines = [json.dumps({"words": line.split()}) if line else "" for line in lines]
+    source.write_text("\n".join(lines), encoding="utf-8")
+    tag_file(model, source, tmp_path / "whole", input_format=kind)
+    for size in (1, 40, 1000):
+        folder = tmp_path / str(size)
+        report = tag_corpus(model, source, folder, input_format=kind, shard_bytes=size, jobs=1)
+        assert len(report.outputs) > 1 or size == 1000
+        assert b"".join(path.read_bytes() for path in report.outputs) == (
+            (tmp_path / "whole").read_bytes()
+        )
 
 
 def test_eval(model: Path, source: Path, tmp_path: Path) -> None:
@@ -166,9 +190,7 @@ def test_eval_counts_entities_and_names_what_differs(tmp_path: Path) -> None:
     system.write_text(NER.replace("Lee", "Lea", 1))
     result = run("eval", gold, system)
     assert result.exit_code == 1
-    assert result.stderr == (
-        f"Error: sentence 1: word 2 is 'Lee' in {gold}, 'Lea' in {system}\n"
-    )
+    assert result.stderr == (f"Error: sentence 1: word 2 is 'Lee' in {gold}, 'Lea' in {system}\n")
     system.write_text(NER[: NER.rindex("in O")])
     assert f"sentence 20 is in {gold} alone" in run("eval", gold, system).stderr
     system.write_text(NER.replace("Lee I-PER\n", "", 1))
@@ -206,8 +228,11 @@ def test_models_of_graphs(tmp_path: Path) -> None:
     first, _, rest = out("info", source).partition(b"\n")
     other, _, piped_rest = out("info", *piped[:-1], given=source).partition(b"\n")
     assert (first, other) == (b"m.uai", b"-")
-    keep = lambda text: [line for line in text.splitlines() if not line.startswith(b"time")]  # noqa: E731
-    assert keep(rest) == keep(piped_rest)
+    kept = [
+        [line for line in text.splitlines() if not line.startswith(b"time")]
+        for text in (rest, piped_rest)
+    ]
+    assert kept[0] == kept[1]
     result = run("solve", "-", given=source)
     assert (result.exit_code, "the name '-' does not tell" in result.stderr) == (2, True)
     result = run("solve", "-", "--input-format", "fg", given=source)

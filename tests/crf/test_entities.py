@@ -92,7 +92,8 @@ def test_a_tally_knows_whether_labels_are_those_of_entities() -> None:
     assert (tally.accuracy, tally.all_entities()) == (0, None)
     tally.add(["O", "B-X"], ["O", "B-X"])
     total = tally.all_entities()
-    assert total is not None and total.f1 == 1
+    assert total is not None
+    assert total.f1 == 1
     tally.add(["NOUN"], ["B-X"])
     assert (tally.entities(), tally.all_entities()) == (None, None)
     assert (tally.sequences, tally.items, tally.right, tally.whole) == (2, 3, 2, 1)

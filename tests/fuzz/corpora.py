@@ -31,6 +31,11 @@ ATTRIBUTES = [
     b"DET\tw=the\tbias\nNOUN\tw=dog\tbias:0.5\n\nVERB\tw=ran\tbias:-1e3\n",
     b"X\ta\\:b:2\tc\\\\d\nY\n\nX\ta:1\ta:2\n",
 ]
+JSONL = [
+    b'{"words": ["the", "dog"], "tags": ["DET", "NOUN"]}\n\n'
+    b'{"tokens": ["ran"], "labels": ["VERB"]}\n',
+    b'{"id": 7, "p": [1.5e3, null], "words": ["\\u5b57", "Rome"], "tags": ["X", "PROPN"]}\n',
+]
 TEMPLATES = [
     b"U00:%x[0,0]\nU01:%x[-1,0]/%x[0,1]\nB\n",
     b'# c\nU:%t[0,0,"^[A-Z]"]\nu2:%M[@-1,0,"..$"]\nU3:%X[1,0]\n\n',
@@ -99,6 +104,7 @@ add("conll", ".conll", CONLL)
 add("conllu", ".conllu", CONLLU)
 add("tsv", ".tsv", TSV)
 add("attributes", ".crfsuite.txt", ATTRIBUTES)
+add("jsonl", ".jsonl", JSONL)
 
 
 @target("parquet", needs=("pyarrow",))

@@ -78,7 +78,7 @@ def parse() -> None:
     """Dependency trees of sentences, in CoNLL-U and CoNLL-X."""
 
 
-@parse.command()
+@parse.command(short_help="Train a parser.")
 @click.argument("treebanks", type=Spooled(), nargs=-1, required=True, metavar="TRAIN...")
 @click.option(
     "--output", "-o", type=Target(), required=True, callback=writable, metavar="MODEL",
@@ -157,7 +157,7 @@ def train(
         say(output, f"Parser written to {output}")
 
 
-@parse.command()
+@parse.command(short_help="Parse files, or what comes through a pipe.")
 @click.argument("model", type=Spooled())
 @click.argument("inputs", type=Input(), nargs=-1, metavar="[INPUT]...")
 @click.option(
@@ -306,7 +306,7 @@ class _Left:
             click.echo(f"Left as they were: {self.count:,} sentences in all", err=True)
 
 
-@parse.command()
+@parse.command(short_help="Compare trees with the right ones.")
 @click.argument("gold", type=Spooled())
 @click.argument("system", type=Spooled())
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, of shares.")

@@ -97,7 +97,8 @@ def tag(
     folder = folder_asked(output, sources, bool(backend or jobs or scheduler))
     if folder is None:
         target = None if output is None else as_writable(Path(output))
-        with one_line_errors(None), progress_bar("Tagging", quiet) as update:
+        hidden = quiet or is_standard(target)  # it would stand among the answers
+        with one_line_errors(None), progress_bar("Tagging", hidden) as update:
             counts = tag_file(
                 model, sources[0], opened(target), threads=threads, progress=update, **options
             )

@@ -63,6 +63,7 @@ Item = TypeVar("Item")
 
 @lru_cache(maxsize=2)
 def tagger_of(path: str, digest: str) -> Tagger:
+    """Return a tagger that has a model open; its SHA-256 is `digest`."""
     data = read_file(path)
     if digest_of(data) != digest:
         raise ValueError(f"{path} is not the model that the run began with")
@@ -266,7 +267,12 @@ def _tag_groups(
     """Tag row groups of a table, None for all of them."""
     settings = where.settings
     extract = extractor_of(settings.extraction)
-    number = {k: i for i, k in enumerate(tagger_of(settings.model, settings.digest).labels())}
+    number = {
+        k: i
+        for i, k in enumerate(
+            tagger_of(settings.model, settings.digest).labels()
+        )
+    }
     sentences = tokens = 0
     with table.writer(file, settings.marginals) as writer:
         for batch in table.batches(range(table.groups) if groups is None else groups):

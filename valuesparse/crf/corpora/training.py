@@ -13,7 +13,7 @@ from valuesparse.corpora._text import Given, Source, as_source, as_sources
 from valuesparse.crf.corpora._beside import beside, write_pair
 from valuesparse.crf.corpora._features import TEMPLATE
 from valuesparse.crf.corpora._formats import FORMATS
-from valuesparse.crf.corpora._held_out import CorpusTrainer
+from valuesparse.crf.training._held_out import CorpusTrainer
 from valuesparse.crf.corpora._reader import (
     FeatureSource,
     Reader,
@@ -157,7 +157,8 @@ def train_corpus(
 
     def watch(progress: Any) -> bool:
         stop = trainer.measured(progress)
-        return stop or (callback is not None and callback(progress) is True)
+        asked = callback is not None and callback(progress) is True
+        return stop or asked
 
     data = trainer.train_inmemory(callback=watch, checkpoint=checkpoint)
     write_pair(target, data, kept)

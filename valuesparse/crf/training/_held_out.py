@@ -80,8 +80,11 @@ class CorpusTrainer(Trainer):
         self._stopped = False
         if self._dev is not None:
             encoded = corpus_of(self._dev[0], self._data.attributes)
-            self._tester = Objective(encoded, features, resolve(self._threads))
+            self._tester = self._objective(encoded, features)
         return corpus, held, features
+
+    def _objective(self, corpus: Corpus, features: FeatureSet) -> Objective:
+        return Objective(corpus, features, resolve(self._threads))
 
     def measured(self, progress: Progress) -> bool:
         """Measure the weights of an iteration; return whether training is to stop.
@@ -119,6 +122,6 @@ class CorpusTrainer(Trainer):
             weights, self._kept = self._kept, None
         corpus, self._corpus, self._tester = self._corpus, None, None
         if corpus is not None and corpus.n_items:
-            states = Objective(corpus, features, resolve(self._threads)).decode(weights)
+            states = self._objective(corpus, features).decode(weights)
             self.accuracy = float(np.mean(states == corpus.gold))
         super()._store(store, features, weights)
