@@ -95,7 +95,7 @@ def test_help_imports_little() -> None:
     assert {line.split()[0] for line in text if line.startswith("  ") and line[2] != " "} >= {
         "train", "tag", "eval", "dump", "tune", "parse", "solve", "info", "convert", "demo"
     }  # fmt: skip
-    assert all(len(line) <= 80 and not line.endswith("...") for line in text)
+    assert all(len(line) <= 80 and not line.endswith("...") for line in text[1:])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell with pipes")

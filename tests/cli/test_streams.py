@@ -249,6 +249,24 @@ def test_convert(tmp_path: Path) -> None:
     out("convert", tmp_path / "m.fg", tmp_path / "back.uai")
     out("convert", tmp_path / "back.uai", tmp_path / "again.fg")
     assert (tmp_path / "again.fg").read_bytes() == whole
+    network = (
+        "network n {}\nvariable a { type discrete [ 2 ] { yes, no }; }\n"
+        "variable b { type discrete [ 2 ] { u, v }; }\n"
+        "probability ( a ) { table 0.25, 0.75; }\n"
+        "probability ( b | a ) { (yes) 0.5, 0.5; (no) 1.0, 0.0; }\n"
+    )
+    (tmp_path / "n.bif").write_text(network)
+    out("convert", tmp_path / "n.bif", tmp_path / "n.uai")
+    out("convert", tmp_path / "n.bif", tmp_path / "m.bif")
+    for name in ("n.bif", "n.uai", "m.bif"):
+        answer = out("solve", tmp_path / name, "-q").split()[1:]
+        expected = [2, 2, 0.25, 0.75, 2, 0.875, 0.125]
+        assert [float(x) for x in answer] == pytest.approx(expected)
+    piped = ("--input-format", "bif", "--output-format", "bif")
+    whole = out("convert", "-", "-", *piped, given=tmp_path / "n.bif")
+    assert whole == (tmp_path / "m.bif").read_bytes()
+    result = run("convert", source, tmp_path / "m2.bif")
+    assert result.exit_code == 1, result.output  # it is no Bayesian network
     result = run("convert", source, tmp_path / "x")
     assert (result.exit_code, "say --output-format uai|fg|bif" in result.stderr) == (2, True)
 

@@ -60,8 +60,6 @@ def plot_option(default: str) -> Callable[[Command], Command]:
 
 def zetas_option(command: Command) -> Command:
     """Add ``--zeta``, as often as wanted."""
-    from valuesparse.cli._measure import ZETAS
-
     return click.option(
         "--zeta", "-z", "zetas", type=click.FloatRange(0, 1), multiple=True, metavar="ζ",
         help="Threshold to try, between 0 and 1; give it several times for several. "

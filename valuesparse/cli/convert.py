@@ -35,9 +35,7 @@ def convert(model: Path, output: Path, input_format: str | None, output_format: 
     import valuesparse as vs
 
     kind = output_format or format_told(output, "--output-format")
-    write = getattr(vs, f"write_{kind}", None)
-    if write is None:
-        raise click.UsageError(f"{kind} files can be read, not written")
+    write = {"uai": vs.write_uai, "fg": vs.write_fg, "bif": vs.write_bif}[kind]
     graph = read(model, input_format)
     with one_line_errors(None if is_standard(output) else output), delivering(output) as path:
         write(graph, path)

@@ -267,12 +267,7 @@ def _tag_groups(
     """Tag row groups of a table, None for all of them."""
     settings = where.settings
     extract = extractor_of(settings.extraction)
-    number = {
-        k: i
-        for i, k in enumerate(
-            tagger_of(settings.model, settings.digest).labels()
-        )
-    }
+    number = {k: i for i, k in enumerate(tagger_of(settings.model, settings.digest).labels())}
     sentences = tokens = 0
     with table.writer(file, settings.marginals) as writer:
         for batch in table.batches(range(table.groups) if groups is None else groups):

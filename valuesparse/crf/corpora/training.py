@@ -13,13 +13,13 @@ from valuesparse.corpora._text import Given, Source, as_source, as_sources
 from valuesparse.crf.corpora._beside import beside, write_pair
 from valuesparse.crf.corpora._features import TEMPLATE
 from valuesparse.crf.corpora._formats import FORMATS
-from valuesparse.crf.training._held_out import CorpusTrainer
 from valuesparse.crf.corpora._reader import (
     FeatureSource,
     Reader,
     extraction_given,
     kind_of,
 )
+from valuesparse.crf.training._held_out import CorpusTrainer
 from valuesparse.crf.training._parameters import require_apart
 from valuesparse.io._files import check_target
 
