@@ -149,20 +149,17 @@ def _looked_up(graph: FactorGraph, v: int, values: Any, label: str) -> npt.NDArr
     listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
     named = graph.states[v]
     known: dict[Any, int] = {} if named is None else {name: i for i, name in enumerate(named)}
-    found: list[int] = []
-    for i, value in enumerate(listed):
+    known.setdefault(None, -1)
+    found: list[int | None]
+    try:
+        found = list(map(known.get, listed))
+    except TypeError:  # one of them has no hash
+        found = [None] * len(listed)
+    for i in [i for i, number in enumerate(found) if number is None]:
         try:
-            number = known.get(value)
-        except TypeError:  # it has no hash
-            number = None
-        if number is None:
-            try:
-                number = _number(graph, v, value)
-            except ValueError as error:
-                raise ValueError(f"{label}[{i}]: {error}") from None
-            if isinstance(value, (str, int)) or value is None:
-                known[value] = number
-        found.append(number)
+            found[i] = _number(graph, v, listed[i])
+        except ValueError as error:
+            raise ValueError(f"{label}[{i}]: {error}") from None
     return np.array(found, dtype=np.int32)
 
 
