@@ -284,6 +284,7 @@ def _all_rows(
     used = bytearray(size // k)
     states = [parent.states for parent in parents]
     limit, rounded = _ROUNDED * k, True
+    read: list[str] = []
     try:
         for entry in entries:
             if parents:
@@ -298,13 +299,15 @@ def _all_rows(
             found = [*map(float, numbers.replace(",", " ").split())]
             if len(found) != k or used[row] or before.strip() or not numbers[0].isspace():
                 return None
-            # float() also takes signs, underscores, names and the digits of other scripts.
-            if numbers.translate(_NUMERIC) or ("-" in numbers and _SIGNED.search(numbers)):
-                return None
             used[row] = 1
+            read.append(numbers)
             rounded = rounded and abs(sum(found) - 1.0) <= limit
             values[row * k : (row + 1) * k] = found
     except (KeyError, ValueError, IndexError):
+        return None
+    # float() also takes signs, underscores, names and the digits of other scripts.
+    text = " ".join(read)
+    if text.translate(_NUMERIC) or ("-" in text and _SIGNED.search(text)):
         return None
     return (values, rounded) if all(used) else None
 
