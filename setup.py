@@ -30,6 +30,7 @@ CYTHON = Path("build", "cython")  # where it puts what it generates
 # Compiled once per SIMD level and linked into the extension.
 LEVEL_SOURCES = {
     "valuesparse._forest": str(EXT / "forest" / "level.cpp"),
+    "valuesparse._hmm": str(EXT / "hmm" / "level.cpp"),
     "valuesparse._junction": str(EXT / "junction" / "level.cpp"),
     "valuesparse._messages": str(EXT / "messages" / "level.cpp"),
     "valuesparse._parsing": str(EXT / "trees" / "level.cpp"),
@@ -320,6 +321,12 @@ extensions = [
         ],
         define_macros=[*numpy_api, *built],
         **depending_on("junction", "islands"),
+    ),
+    Extension(
+        "valuesparse._hmm",
+        ["ext/hmm.pyx", "ext/hmm/hmm.cpp"],
+        define_macros=[*numpy_api, *built],
+        **depending_on("hmm"),
     ),
     Extension(
         "valuesparse._io",

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse import _hmm
+
 __all__ = ["as_covariances", "as_matrices", "from_template", "log_densities", "refuse_kind"]
 
 Array = npt.NDArray[Any]
@@ -92,28 +94,18 @@ def log_densities(
     """Fill `out` (N, K) with log-densities of rows (N, F) under normal distributions."""
     if kind in ("spherical", "diag"):
         wide = covars[:, None] if kind == "spherical" else covars
-        _diagonal(X, means, np.broadcast_to(wide, means.shape), out)
+        _diagonal(X, means, np.broadcast_to(wide, means.shape), out, threads)
     else:
         _whitened(X, means, covars, out)
-    np.maximum(out, _LEAST, out=out)
 
 
-def _diagonal(X: Floats, means: Floats, variances: Floats, out: Floats) -> None:
-    k, features = means.shape
+def _diagonal(X: Floats, means: Floats, variances: Floats, out: Floats, threads: int) -> None:
     held = np.maximum(variances, _TINY)
-    constant = -0.5 * (features * np.log(2.0 * np.pi) + np.log(held).sum(axis=1))
-    scale = -0.5 / held
-    work = np.empty((min(_ROWS, len(X)), k))
-    with np.errstate(over="ignore"):
-        for first in range(0, len(X), _ROWS):
-            rows, to = X[first : first + _ROWS], out[first : first + _ROWS]
-            part = work[: len(rows)]
-            to[...] = constant
-            for f in range(features):
-                np.subtract(rows[:, f, None], means[:, f], out=part)
-                np.multiply(part, part, out=part)
-                np.multiply(part, scale[:, f], out=part)
-                np.add(to, part, out=to)
+    constant = -0.5 * (means.shape[1] * np.log(2.0 * np.pi) + np.log(held).sum(axis=1))
+    _hmm.diagonal(
+        np.ascontiguousarray(X), np.ascontiguousarray(means.T), np.ascontiguousarray(0.5 / held.T),
+        constant, _LEAST, out, threads,
+    )  # fmt: skip
 
 
 def cholesky(matrices: Floats) -> Floats:
@@ -145,7 +137,6 @@ def _whitened(X: Floats, means: Floats, covars: Floats, out: Floats) -> None:
     logs = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
     constant = -0.5 * features * np.log(2.0 * np.pi) - logs
     inverse = np.linalg.solve(factors, np.broadcast_to(np.eye(features), factors.shape))
-    work = np.empty((min(_ROWS, len(X)), features))
     with np.errstate(over="ignore"):
         for first in range(0, len(X), _ROWS):
             rows = X[first : first + _ROWS]
@@ -154,4 +145,4 @@ def _whitened(X: Floats, means: Floats, covars: Floats, out: Floats) -> None:
                 out[first : first + _ROWS, i] = np.einsum("nf,nf->n", white, white)
     out *= -0.5
     out += constant
-    del work
+    np.maximum(out, _LEAST, out=out)

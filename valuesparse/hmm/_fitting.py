@@ -59,12 +59,13 @@ def _iterate(model: BaseHMM, data: Any, passes: Passes, threads: int) -> None:
     monitor = model.monitor_
     monitor._reset()
     for _ in range(model.n_iter):
-        model._fill(data, passes.scores, threads)
-        sums = passes.expect(model.startprob_, model.transmat_, threads, "t" in model.params)
-        log_prob = float(passes.log_z.sum())
-        stats: dict[str, Any] = model._accumulate(data, passes, threads)
-        stats["start"], stats["trans"] = passes.posteriors[passes.first].sum(axis=0), sums
-        model._do_mstep(stats)
+        with np.errstate(under="ignore"):  # probabilities may be as small as they like
+            model._fill(data, passes.scores, threads)
+            sums = passes.expect(model.startprob_, model.transmat_, threads, "t" in model.params)
+            log_prob = float(passes.log_z.sum())
+            stats: dict[str, Any] = model._accumulate(data, passes, threads)
+            stats["start"], stats["trans"] = passes.posteriors[passes.first].sum(axis=0), sums
+            model._do_mstep(stats)
         monitor.report(log_prob)
         if monitor.converged:
             return

@@ -36,9 +36,9 @@ class Rows:
         self.rows: Floats = X - self.centre
 
     @functools.cached_property
-    def squares(self) -> Floats:
-        """The square of each feature, (N, F)."""
-        return self.rows**2
+    def moments(self) -> Floats:
+        """One, each feature and its square, (N, 1 + 2 F): one product sums them all."""
+        return np.column_stack([np.ones(len(self.rows)), self.rows, self.rows**2])
 
     @functools.cached_property
     def products(self) -> Floats | None:
@@ -205,15 +205,12 @@ class GaussianHMM(BaseHMM):
         log_densities(data.rows, means, self._covars_, self.covariance_type, scores, threads)
 
     def _accumulate(self, data: Rows, passes: Passes, threads: int) -> dict[str, Any]:
-        posteriors, rows = passes.posteriors, data.rows
-        stats: dict[str, Any] = {"centre": data.centre, "post": posteriors.sum(axis=0)}
-        stats["obs"] = posteriors.T @ rows
-        if "c" not in self.params:
-            return stats
-        if self.covariance_type in ("spherical", "diag"):
-            stats["obs**2"] = posteriors.T @ data.squares
-        else:
+        posteriors, n = passes.posteriors, data.rows.shape[1]
+        stats: dict[str, Any] = {"centre": data.centre}
+        if "c" in self.params and self.covariance_type in ("full", "tied"):
             stats["obs*obs.T"] = _outer(posteriors, data)
+        sums = posteriors.T @ data.moments
+        stats["post"], stats["obs"], stats["obs**2"] = np.split(sums, [1, 1 + n], axis=1)
         return stats
 
     def _do_mstep(self, stats: dict[str, Any]) -> None:
@@ -221,7 +218,7 @@ class GaussianHMM(BaseHMM):
         weight = np.asarray(self.means_weight, dtype=np.float64)
         prior = self.means_prior - stats["centre"]
         means = self.means_ - stats["centre"]
-        count = stats["post"][:, None]
+        count = stats["post"]
         if "m" in self.params:
             total = weight + count
             seen = total > 0.0  # a state that nobody visits keeps its mean

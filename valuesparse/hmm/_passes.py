@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _forest
+from valuesparse import _forest, _hmm
 from valuesparse._validation import as_lengths
 from valuesparse.errors import InfeasibleError
 
@@ -73,6 +73,10 @@ class Passes:
         self.scores = np.empty((n, k))
         self.posteriors = np.empty((n, k))
         self.log_z = np.empty(count)
+        width = _hmm.width(k)
+        #: Rows of the passes for few states; None where there are more.
+        self._work = np.empty((3, n, width)) if width else None
+        self._top = np.empty(n if width else 0)
 
     def _forest(self, startprob: Floats, transmat: Floats) -> _forest.Forest:
         return _forest.Forest(
@@ -92,6 +96,14 @@ class Passes:
         """Fill `posteriors` and `log_z`; return the expected number of each transition (K, K)."""
         k = self.scores.shape[1]
         sums = np.zeros((k, k)) if transitions else None
+        # Few states have passes of their own, which refuse what doubles cannot hold.
+        if self._work is not None and _hmm.expect(
+            self._offset, self.scores, startprob, transmat, self._work, self._top,
+            self.posteriors, self.log_z, sums, threads,
+        ):  # fmt: skip
+            return sums
+        if sums is not None:
+            sums.fill(0.0)
         forest = self._forest(startprob, transmat)
         infeasible, _ = _forest.infer(
             forest, threads, self.log_z, self.posteriors, expectations=sums

@@ -17,10 +17,11 @@ Floats = npt.NDArray[np.float64]
 
 
 class Counts(NamedTuple):
-    """The counts, and log x! summed over each row (N, 1)."""
+    """The counts, log x! summed over each row (N, 1), and a one before the counts."""
 
     rows: Floats
     factorials: Floats
+    moments: Floats
 
 
 class PoissonHMM(BaseHMM):
@@ -132,7 +133,8 @@ class PoissonHMM(BaseHMM):
         if bad.size:
             at = tuple(int(i) for i in bad[0])
             raise ValueError(f"X{list(at)} is {X[at]}; counts are integers from 0")
-        return Counts(rows, gammaln(rows + 1.0).sum(axis=1, keepdims=True))
+        factorials = gammaln(rows + 1.0).sum(axis=1, keepdims=True)
+        return Counts(rows, factorials, np.column_stack([np.ones(len(rows)), rows]))
 
     def _fill(self, data: Counts, scores: Floats, threads: int) -> None:
         zero = self.lambdas_ == 0.0
@@ -145,13 +147,14 @@ class PoissonHMM(BaseHMM):
     def _accumulate(self, data: Counts, passes: Passes, threads: int) -> dict[str, Any]:
         if "l" not in self.params:
             return {}
-        return {"post": passes.posteriors.sum(axis=0), "obs": passes.posteriors.T @ data.rows}
+        sums = passes.posteriors.T @ data.moments
+        return {"post": sums[:, :1], "obs": sums[:, 1:]}
 
     def _do_mstep(self, stats: dict[str, Any]) -> None:
         super()._do_mstep(stats)
         if "l" not in self.params:
             return
-        count = stats["post"][:, None]
+        count = stats["post"]
         seen = count > 0.0  # a state that nobody visits keeps its lambdas
         mean = np.where(seen, stats["obs"] / np.where(seen, count, 1.0), self.lambdas_)
         total = count.sum()

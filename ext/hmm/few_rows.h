@@ -1,0 +1,265 @@
+// The passes of few.h, in vectors: kP states, padded.
+#pragma once
+
+#include <cmath>
+
+#include "hmm/few.h"
+#include "simd/each.h"
+#include "simd/math.h"
+#include "simd/vec.h"
+
+namespace VS_NS {
+
+using vs::hmm::Diagonal;
+using vs::hmm::Few;
+
+template <int kP>
+struct FewRows {
+    using V = Vec<double>;
+    static constexpr int kV = kP / V::N;
+
+    struct Row {
+        V v[kV];
+    };
+
+    static VS_INLINE Row load(const double* p) {
+        Row r;
+        each<kV>([&](auto j) VS_INLINE_LAMBDA { r.v[j] = V::load(p + j * V::N); });
+        return r;
+    }
+    static VS_INLINE void store(const Row& r, double* p) {
+        each<kV>([&](auto j) VS_INLINE_LAMBDA { r.v[j].store(p + j * V::N); });
+    }
+    static VS_INLINE Row times(const Row& a, const Row& b) {
+        Row r;
+        each<kV>([&](auto j) VS_INLINE_LAMBDA { r.v[j] = a.v[j] * b.v[j]; });
+        return r;
+    }
+    static VS_INLINE Row times(const Row& a, double x) {
+        Row r;
+        const V s = V::set1(x);
+        each<kV>([&](auto j) VS_INLINE_LAMBDA { r.v[j] = a.v[j] * s; });
+        return r;
+    }
+    static VS_INLINE double sum(const Row& a) {
+        V s = a.v[0];
+        each<kV - 1>([&](auto j) VS_INLINE_LAMBDA { s = s + a.v[j + 1]; });
+        return s.hsum();
+    }
+    // sum_l x_l table[l], in two chains.
+    static VS_INLINE Row product(const double* x, const double* table) {
+        Row even, odd;
+        each<kV>([&](auto j) VS_INLINE_LAMBDA {
+            even.v[j] = V::set1(x[0]) * V::load(table + j * V::N);
+            odd.v[j] = V::set1(x[1]) * V::load(table + kP + j * V::N);
+        });
+        each<kP / 2 - 1>([&](auto l) VS_INLINE_LAMBDA {
+            constexpr int at = 2 * (decltype(l){} + 1);
+            each<kV>([&](auto j) VS_INLINE_LAMBDA {
+                even.v[j] = V::fma(V::set1(x[at]), V::load(table + at * kP + j * V::N), even.v[j]);
+                odd.v[j] =
+                    V::fma(V::set1(x[at + 1]), V::load(table + (at + 1) * kP + j * V::N), odd.v[j]);
+            });
+        });
+        each<kV>([&](auto j) VS_INLINE_LAMBDA { even.v[j] = even.v[j] + odd.v[j]; });
+        return even;
+    }
+    // `transposed`: [to, from].
+    static void pad(const Few& f, bool transposed, double* table) {
+        for (int i = 0; i < kP * kP; ++i) table[i] = 0.0;
+        const int64_t k = f.states;
+        for (int64_t i = 0; i < k; ++i) {
+            for (int64_t j = 0; j < k; ++j) {
+                table[transposed ? j * kP + i : i * kP + j] = f.table[i * k + j];
+            }
+        }
+    }
+
+    // K numbers, and `fill` beyond them.
+    static VS_INLINE Row load_states(const double* p, int states, double fill) {
+        Row r;
+        each<kV>([&](auto j) VS_INLINE_LAMBDA {
+            const int rest = states - j * V::N;
+            r.v[j] = rest >= V::N ? V::load(p + j * V::N)
+                     : rest > 0   ? V::load_part(p + j * V::N, rest, fill)
+                                  : V::set1(fill);
+        });
+        return r;
+    }
+    static VS_INLINE void store_states(const Row& r, int states, double* p) {
+        each<kV>([&](auto j) VS_INLINE_LAMBDA {
+            const int rest = states - j * V::N;
+            if (rest >= V::N) {
+                r.v[j].store(p + j * V::N);
+            } else if (rest > 0) {
+                r.v[j].store_part(p + j * V::N, rest);
+            }
+        });
+    }
+
+    static void local(const Few& f, int64_t first, int64_t last) {
+        const int states = static_cast<int>(f.states);
+        for (int64_t i = first; i < last; ++i) {
+            Row r = load_states(f.scores + i * states, states, -INFINITY);
+            V most = r.v[0];
+            each<kV - 1>([&](auto j) VS_INLINE_LAMBDA { most = V::max(most, r.v[j + 1]); });
+            const double top = most.hmax();
+            f.top[i] = top;
+            most = V::set1(top > -INFINITY ? top : 0.0);
+            each<kV>([&](auto j) VS_INLINE_LAMBDA { r.v[j] = exp_or_zero(r.v[j] - most); });
+            store(r, f.local + i * kP);
+        }
+    }
+
+    // Forward rows of a sequence, one after the other.
+    struct Forward {
+        const Few& f;
+        int64_t first;
+        double before, mass, logs = 0.0, top;
+        bool fine;
+        alignas(64) double table[kP * kP];
+
+        Forward(const Few& few, int64_t sequence) : f(few), first(f.offset[sequence]) {
+            alignas(64) double start[kP] = {};
+            pad(f, false, table);
+            for (int64_t k = 0; k < f.states; ++k) start[k] = f.start[k];
+            const Row x = times(load(start), load(f.local + first * kP));
+            store(x, f.forward + first * kP);
+            before = mass = sum(x);
+            top = f.top[first];
+            fine = before > Few::kLeast;
+        }
+        VS_INLINE void step(int64_t j) {  // row first + j
+            const int64_t i = first + j;
+            const Row scaled = times(load(f.local + i * kP), 1.0 / before);
+            const Row x = times(product(f.forward + (i - 1) * kP, table), scaled);
+            store(x, f.forward + i * kP);
+            before = sum(x);
+            fine = fine && before > Few::kLeast;
+            mass *= before;
+            top += f.top[i];
+            if (mass < 1e-180) {
+                logs += std::log(mass);
+                mass = 1.0;
+            }
+        }
+        double log_z() const { return top + (logs + std::log(mass)); }
+    };
+
+    // Backward rows likewise, from the last.
+    struct Backward {
+        const Few& f;
+        int64_t last;
+        double before;
+        bool fine = true;
+        alignas(64) double table[kP * kP], g[kP];
+
+        Backward(const Few& few, int64_t sequence) : f(few), last(f.offset[sequence + 1] - 1) {
+            alignas(64) double ones[kP] = {};
+            pad(f, true, table);
+            for (int64_t k = 0; k < f.states; ++k) ones[k] = 1.0;
+            const Row b = load(ones);
+            store(b, f.backward + last * kP);
+            before = sum(b);
+        }
+        VS_INLINE void step(int64_t j) {  // row last - j
+            const int64_t i = last - j;
+            const Row scaled = times(load(f.local + (i + 1) * kP), 1.0 / before);
+            store(times(load(f.backward + (i + 1) * kP), scaled), g);
+            const Row b = product(g, table);
+            store(b, f.backward + i * kP);
+            before = sum(b);
+            fine = fine && before > Few::kLeast;
+        }
+    };
+
+    static int64_t length(const Few& f, int64_t sequence) {
+        return f.offset[sequence + 1] - f.offset[sequence];
+    }
+    static bool forward(const Few& f, int64_t sequence) {
+        Forward pass(f, sequence);
+        for (int64_t j = 1; j < length(f, sequence); ++j) pass.step(j);
+        f.log_z[sequence] = pass.log_z();
+        return pass.fine;
+    }
+    static bool backward(const Few& f, int64_t sequence) {
+        Backward pass(f, sequence);
+        for (int64_t j = 1; j < length(f, sequence); ++j) pass.step(j);
+        return pass.fine;
+    }
+    // Neither direction waits for the other: side by side they take little longer than one.
+    static bool both(const Few& f, int64_t sequence) {
+        Forward there(f, sequence);
+        Backward back(f, sequence);
+        for (int64_t j = 1; j < length(f, sequence); ++j) {
+            there.step(j);
+            back.step(j);
+        }
+        f.log_z[sequence] = there.log_z();
+        return there.fine && back.fine;
+    }
+
+    // Posteriors of some rows, and the transitions into them.
+    static bool meet(const Few& f, int64_t first, int64_t last, double* sums) {
+        Row total[kP];
+        for (int l = 0; l < kP; ++l) {
+            each<kV>([&](auto j) VS_INLINE_LAMBDA { total[l].v[j] = V::set1(0.0); });
+        }
+        int64_t sequence = 0;  // that holds row `first`
+        for (int64_t above = f.sequences; above - sequence > 1;) {
+            const int64_t middle = (sequence + above) / 2;
+            (f.offset[middle] <= first ? sequence : above) = middle;
+        }
+        bool fine = true;
+        const int states = static_cast<int>(f.states);
+        for (int64_t i = first; i < last; ++i) {
+            if (i == f.offset[sequence + 1]) ++sequence;
+            const Row x = load(f.forward + i * kP), b = load(f.backward + i * kP);
+            const Row both = times(x, b);
+            const double mass = sum(both), own = sum(x);
+            fine = fine && mass > Few::kLeast * own * sum(b);
+            store_states(times(both, 1.0 / mass), states, f.posteriors + i * states);
+            if (i == f.offset[sequence] || sums == nullptr) continue;
+            const double* before = f.forward + (i - 1) * kP;
+            const double weight = 1.0 / (mass * sum(load(before)));
+            const Row g = times(times(b, load(f.local + i * kP)), weight);
+            each<kP>([&](auto l) VS_INLINE_LAMBDA {
+                const V at = V::set1(before[l]);
+                each<kV>([&](auto j) VS_INLINE_LAMBDA {
+                    total[l].v[j] = V::fma(at, g.v[j], total[l].v[j]);
+                });
+            });
+        }
+        for (int l = 0; l < kP && sums != nullptr; ++l) store(total[l], sums + l * kP);
+        return fine;
+    }
+};
+
+// Log-densities of rows [first, last).
+inline void diagonal(const Diagonal& d, int64_t first, int64_t last) {
+    using V = Vec<double>;
+    const V least = V::set1(d.least);
+    for (int64_t i = first; i < last; ++i) {
+        const double* x = d.rows + i * d.features;
+        for (int64_t k = 0; k < d.states; k += V::N) {
+            const int rest = static_cast<int>(d.states - k < V::N ? d.states - k : V::N);
+            const auto at = [&](const double* p) VS_INLINE_LAMBDA {
+                return rest == V::N ? V::load(p) : V::load_part(p, rest, 0.0);
+            };
+            V score = at(d.constant + k);
+            for (int64_t f = 0; f < d.features; ++f) {
+                const V away = V::set1(x[f]) - at(d.means + f * d.states + k);
+                score = score - away * away * at(d.scale + f * d.states + k);
+            }
+            score = V::max(score, least);
+            double* out = d.scores + i * d.states + k;
+            if (rest == V::N) {
+                score.store(out);
+            } else {
+                score.store_part(out, rest);
+            }
+        }
+    }
+}
+
+}  // namespace VS_NS

@@ -1,0 +1,33 @@
+// Compiled once per SIMD level (VS_LEVEL); see setup.py.
+#include "hmm/level.h"
+
+#include "hmm/few_rows.h"
+
+namespace VS_NS {
+namespace {
+
+constexpr int kSmall = Vec<double>::N > 4 ? Vec<double>::N : 4;
+
+int64_t padded(int64_t states) { return states <= kSmall ? kSmall : states <= 8 ? 8 : 0; }
+
+// Calls a pass with the width of its rows.
+#define VS_FEW(call) f.padded == kSmall ? FewRows<kSmall>::call : FewRows<8>::call
+
+void local(const Few& f, int64_t first, int64_t last) { VS_FEW(local(f, first, last)); }
+bool forward(const Few& f, int64_t sequence) { return VS_FEW(forward(f, sequence)); }
+bool backward(const Few& f, int64_t sequence) { return VS_FEW(backward(f, sequence)); }
+bool both(const Few& f, int64_t sequence) { return VS_FEW(both(f, sequence)); }
+bool meet(const Few& f, int64_t first, int64_t last, double* sums) {
+    return VS_FEW(meet(f, first, last, sums));
+}
+
+const vs::hmm::Level kLevel = {padded, local, forward, backward, both, meet, diagonal};
+
+}  // namespace
+
+template <>
+const vs::hmm::Level* table<vs::hmm::Level>() {
+    return &kLevel;
+}
+
+}  // namespace VS_NS

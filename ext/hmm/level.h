@@ -1,0 +1,19 @@
+// The functions of a SIMD level for hidden Markov models, in one table that hmm/level.cpp fills.
+#pragma once
+
+#include "hmm/few.h"
+
+namespace vs::hmm {
+
+struct Level {
+    // Rows are padded to this many states; 0: there are too many for `Few`.
+    int64_t (*padded)(int64_t states);
+    void (*local)(const Few& f, int64_t first, int64_t last);
+    bool (*forward)(const Few& f, int64_t sequence);
+    bool (*backward)(const Few& f, int64_t sequence);
+    bool (*both)(const Few& f, int64_t sequence);
+    bool (*meet)(const Few& f, int64_t first, int64_t last, double* sums);
+    void (*diagonal)(const Diagonal& d, int64_t first, int64_t last);
+};
+
+}  // namespace vs::hmm
