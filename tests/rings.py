@@ -28,6 +28,7 @@ BELOW = {
     "corpora": {"io"},
     "learning": {"io"},
     "parsing": {"corpora", "factors", "inference", "io", "learning", "models", "results"},
+    "hmm": set(),
     "crf": {"corpora", "inference", "io", "learning", "models"},
     "torch": {"inference", "models", "results"},
 }

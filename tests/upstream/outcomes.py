@@ -18,6 +18,16 @@ def pytest_load_initial_conftests() -> None:
     """Choose the side, before a conftest imports anything."""
     if os.environ["UPSTREAM_SIDE"] != "ours":
         return
+    if os.environ["UPSTREAM_SUITE"] == "hmmlearn":
+        import hmmlearn.base
+        import hmmlearn.hmm
+
+        import valuesparse.hmm
+
+        for name in valuesparse.hmm.__all__:
+            module = hmmlearn.hmm if hasattr(hmmlearn.hmm, name) else hmmlearn.base
+            setattr(module, name, getattr(valuesparse.hmm, name))
+        return
     import valuesparse.crf
 
     valuesparse.crf.install()
@@ -45,4 +55,7 @@ def pytest_sessionfinish() -> None:
         name: getattr(sys.modules.get(name), "__file__", None)
         for name in ("pycrfsuite", "sklearn_crfsuite", "torchcrf")
     }
+    hmm = getattr(sys.modules.get("hmmlearn.hmm"), "GaussianHMM", None)
+    if hmm is not None:
+        ran["hmmlearn"] = sys.modules[hmm.__module__].__file__
     Path(os.environ["UPSTREAM_OUTCOMES"]).write_text(json.dumps({"found": found, "ran": ran}))

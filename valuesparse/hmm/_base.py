@@ -29,6 +29,9 @@ Integers = npt.NDArray[np.int64]
 
 _log = logging.getLogger(__name__)
 
+#: How far from 1 probabilities may sum to; as in hmmlearn.
+_ROUGHLY = 1e-5 + 1e-8
+
 
 class BaseHMM(Estimator):
     """A hidden Markov model without emissions: what subclasses add to.
@@ -378,12 +381,11 @@ class BaseHMM(Estimator):
         array = np.asarray(getattr(self, name), dtype=np.float64)
         if array.shape != shape:
             raise ValueError(f"{name} must have shape {words} = {shape}, got {array.shape}")
-        bad = np.argwhere(~(array >= 0.0))
-        if bad.size:
-            at = tuple(int(i) for i in bad[0])
+        if not (array >= 0.0).all():
+            at = tuple(int(i) for i in np.argwhere(~(array >= 0.0))[0])
             raise ValueError(f"{name}{list(at)} is {array[at]}; a probability is at least 0")
         sums = array.sum(axis=-1)
-        if not np.allclose(sums, 1.0):
+        if not (np.abs(sums - 1.0) <= _ROUGHLY).all():
             found = f"row sums of {sums}" if array.ndim > 1 else f"{sums:.4f}"
             raise ValueError(f"{name} {'rows ' * (array.ndim > 1)}must sum to 1 (got {found})")
         setattr(self, name, array)

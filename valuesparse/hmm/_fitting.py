@@ -44,12 +44,12 @@ def fit(model: Model, X: Array, lengths: Any) -> Model:
     passes = Passes(len(X), as_count("n_components", model.n_components, at_least=1), lengths)
     if type(model.monitor_) is ConvergenceMonitor:  # parameters may have been set since
         model.monitor_ = ConvergenceMonitor(model.tol, model.n_iter, model.verbose)
-    given = model._copied()
+    given = model._copied() if restarts > 1 else None
     model._init(X, passes.lengths)
     model._check()
     data = model._prepared(X)
     _iterate(model, data, passes, threads)
-    if restarts > 1:
+    if given is not None:
         _restart(model, X, data, passes, threads, given, restarts)
     return model
 

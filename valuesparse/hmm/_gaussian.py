@@ -148,8 +148,8 @@ class GaussianHMM(BaseHMM):
         self._covars_ = as_covariances(covars, self.covariance_type, self.n_components)
 
     def _init(self, X: Array, lengths: Any = None) -> None:
-        super()._init(X, lengths)
         refuse_kind(self.covariance_type)
+        super()._init(X, lengths)
         if self._needs_init("m", "means_"):
             seed = self.random_state if self._random is None else self._random
             times = 10 if self._random is None else 1  # restarts are to differ
@@ -210,7 +210,9 @@ class GaussianHMM(BaseHMM):
         if "c" in self.params and self.covariance_type in ("full", "tied"):
             stats["obs*obs.T"] = _outer(posteriors, data)
         sums = posteriors.T @ data.moments
-        stats["post"], stats["obs"], stats["obs**2"] = np.split(sums, [1, 1 + n], axis=1)
+        stats["post"], stats["obs"], stats["obs**2"] = (
+            sums[:, :1], sums[:, 1 : 1 + n], sums[:, 1 + n :]
+        )  # fmt: skip
         return stats
 
     def _do_mstep(self, stats: dict[str, Any]) -> None:

@@ -128,8 +128,8 @@ class GMMHMM(BaseHMM):
         self.covariance_type = covariance_type
 
     def _init(self, X: Array, lengths: Any = None) -> None:
-        super()._init(X, lengths)
         refuse_kind(self.covariance_type)
+        super()._init(X, lengths)
         k, m, n = self.n_components, self.n_mix, self.n_features
         matrix = np.atleast_2d(np.cov(X.T)) + self.min_covar * np.eye(n)
         if self._needs_init("w", "weights_"):

@@ -1,0 +1,134 @@
+"""Models as scikit-learn's estimators, and without scikit-learn."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from typing import Any
+
+import children
+import numpy as np
+import pytest
+
+from valuesparse.hmm import CategoricalHMM, ConvergenceMonitor, GaussianHMM, GMMHMM, PoissonHMM
+
+
+def counts(n: int = 120) -> Any:
+    return np.random.default_rng(0).poisson(np.repeat([1.0, 7.0], n // 2))[:, None]
+
+
+def test_clone_pipeline_and_cross_validation() -> None:
+    pytest.importorskip("sklearn", reason="tests what it asks of an estimator")
+    from sklearn.base import clone
+    from sklearn.model_selection import GridSearchCV, cross_val_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    X = np.random.default_rng(1).normal(size=(90, 2))
+    model = GaussianHMM(2, "full", random_state=0, n_restarts=2, means_prior=np.zeros(2))
+    copy = clone(model.fit(X))
+    assert not hasattr(copy, "means_")
+    assert copy.get_params().keys() == model.get_params().keys()
+    assert copy.n_restarts == 2
+    pipeline = make_pipeline(StandardScaler(), GaussianHMM(2, random_state=0))
+    pipeline.fit(X, gaussianhmm__lengths=[50, 40])
+    assert pipeline.predict(X).shape == (90,)
+    assert np.isfinite(pipeline.score(X))
+    assert pipeline.predict_proba(X).shape == (90, 2)
+    scores = cross_val_score(PoissonHMM(2, random_state=0), counts(), cv=3)
+    assert np.isfinite(scores).all()
+    search = GridSearchCV(PoissonHMM(random_state=0), {"n_components": [1, 2, 3]}, cv=2)
+    assert search.fit(counts()).best_params_["n_components"] > 1
+
+
+@pytest.mark.parametrize(
+    ("model", "X"),
+    [
+        (CategoricalHMM(2, random_state=0), np.arange(40)[:, None] % 3),
+        (PoissonHMM(2, random_state=0), counts()),
+    ],
+)
+def test_pickles_answer_the_same(model: Any, X: Any) -> None:
+    model.fit(X)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.score(X) == model.score(X)
+    assert repr(again) == repr(model)
+    assert list(again.monitor_.history) == list(model.monitor_.history)
+
+
+def test_a_monitor_of_ones_own_ends_the_fit() -> None:
+    class Three(ConvergenceMonitor):
+        @property
+        def converged(self) -> bool:
+            return self.iter == 3
+
+    model = PoissonHMM(2, random_state=0, n_iter=50)
+    model.monitor_ = Three(1e-9, 50, False)
+    model.fit(counts())
+    assert model.monitor_.iter == 3
+
+
+def test_lines_are_written_when_asked_for_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    PoissonHMM(2, random_state=0, n_iter=3, tol=-np.inf).fit(counts())
+    assert capsys.readouterr() == ("", "")
+    PoissonHMM(2, random_state=0, n_iter=3, tol=-np.inf, verbose=True).fit(counts())
+    out, err = capsys.readouterr()
+    assert not out
+    assert len(err.splitlines()) == 3
+
+
+def test_parameters_set_later_count() -> None:
+    model = PoissonHMM(2, random_state=0).set_params(n_iter=2, tol=-np.inf)
+    assert model.fit(counts()).monitor_.iter == 2
+
+
+def test_what_is_overwritten_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    model = PoissonHMM(2, random_state=0, n_restarts=3)
+    model.startprob_ = np.array([0.5, 0.5])
+    with caplog.at_level(logging.WARNING):
+        model.fit(counts())
+    assert sum("overwritten" in record.getMessage() for record in caplog.records) == 1
+
+
+def test_a_model_without_parameters_says_so() -> None:
+    for model in (GaussianHMM(2), CategoricalHMM(2), PoissonHMM(2), GMMHMM(2)):
+        with pytest.raises(ValueError, match="not fitted yet"):
+            model.predict([[0]])
+
+
+WITHOUT = """
+import sys
+sys.modules["sklearn"] = None
+import numpy as np
+from valuesparse.hmm import CategoricalHMM, GaussianHMM, PoissonHMM
+X = np.random.default_rng(0).poisson(3.0, (50, 1))
+model = PoissonHMM(2, random_state=0).fit(X)
+assert model.predict(X).shape == (50,)
+assert model.get_params()["n_components"] == 2
+assert model.set_params(n_iter=3).n_iter == 3
+assert repr(model) == "PoissonHMM(n_components=2, random_state=0, n_iter=3)", repr(model)
+try:
+    model.set_params(nothing=1)
+except ValueError as error:
+    assert "nothing" in str(error)
+CategoricalHMM(2, random_state=0).fit(X)
+normal = GaussianHMM(2, random_state=0)
+try:
+    normal.predict(X)
+except (ValueError, AttributeError) as error:
+    assert "not fitted" in str(error)
+try:
+    normal.fit(X)
+except ImportError as error:
+    assert "sklearn" in str(error) and "means_" in str(error), error
+else:
+    raise AssertionError
+normal.init_params = "stc"
+normal.means_ = np.array([[1.0], [5.0]])
+assert normal.fit(X).predict(X).shape == (50,)
+"""
+
+
+def test_models_work_without_scikit_learn() -> None:
+    done = children.run(WITHOUT)
+    assert done.returncode == 0, done.stderr
