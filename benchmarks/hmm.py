@@ -47,7 +47,9 @@ def model(module: Any, kind: str, n: int, k: int, **options: Any) -> tuple[Any, 
         return made, rng.poisson(6.0, (n, features))
     made.means_ = rng.normal(scale=3.0, size=(k, features))
     one = np.ones(features)
-    made.covars_ = np.tile(np.diag(one) if kind == "full" else one, (k, *[1] * (1 + (kind == "full"))))
+    made.covars_ = np.tile(
+        np.diag(one) if kind == "full" else one, (k, *[1] * (1 + (kind == "full")))
+    )
     return made, rng.normal(scale=3.0, size=(n, features))
 
 

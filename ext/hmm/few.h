@@ -22,10 +22,10 @@ struct Few {
     static constexpr int64_t kRows = 2048;  // of a task
 
     int64_t n, states, padded, sequences;
-    const int64_t* offset;  // (sequences + 1,)
-    const double* scores;   // (n, states) log-likelihood of each row in each state
-    const double* start;    // (states,) probabilities
-    const double* table;    // (states, states) probabilities, [from, to]
+    const int64_t* offset;               // (sequences + 1,)
+    const double* scores;                // (n, states) log-likelihood of each row in each state
+    const double* start;                 // (states,) probabilities
+    const double* table;                 // (states, states) probabilities, [from, to]
     double *local, *forward, *backward;  // (n, padded)
     double* top;                         // (n,) the largest score of each row
     double* posteriors;                  // (n, states)

@@ -1,4 +1,4 @@
-"""Scores, posteriors and Baum-Welch: against enumeration, scipy's densities, and any thread count."""
+"""Posteriors and Baum-Welch: against enumeration and scipy's densities, and on any threads."""
 
 from __future__ import annotations
 

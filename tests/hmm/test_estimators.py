@@ -10,7 +10,7 @@ import children
 import numpy as np
 import pytest
 
-from valuesparse.hmm import CategoricalHMM, ConvergenceMonitor, GaussianHMM, GMMHMM, PoissonHMM
+from valuesparse.hmm import GMMHMM, CategoricalHMM, ConvergenceMonitor, GaussianHMM, PoissonHMM
 
 
 def counts(n: int = 120) -> Any:

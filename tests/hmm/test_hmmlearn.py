@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-hmmlearn = pytest.importorskip("hmmlearn.hmm", reason="the original is not installed")
+pytest.importorskip("hmmlearn", reason="the original is not installed")
+
+import hmmlearn.hmm
 
 from valuesparse import hmm
 
@@ -21,7 +23,7 @@ def normals(seed: int = 0) -> Any:
 
 
 def pair(name: str, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-    return getattr(hmm, name)(*args, **kwargs), getattr(hmmlearn, name)(*args, **kwargs)
+    return getattr(hmm, name)(*args, **kwargs), getattr(hmmlearn.hmm, name)(*args, **kwargs)
 
 
 def assert_equal(ours: Any, theirs: Any, X: Any, names: tuple[str, ...]) -> None:
@@ -141,7 +143,7 @@ def test_parameters_have_the_same_names_order_and_defaults() -> None:
     for name in ("CategoricalHMM", "GaussianHMM", "PoissonHMM", "GMMHMM"):
         ours, theirs = (
             list(inspect.signature(getattr(module, name)).parameters.values())
-            for module in (hmm, hmmlearn)
+            for module in (hmm, hmmlearn.hmm)
         )
         added = {"n_restarts", "threads"}
         kept = [(p.name, p.kind, p.default) for p in ours if p.name not in added]

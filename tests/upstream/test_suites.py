@@ -39,8 +39,13 @@ SUITES: dict[str, dict[str, Any]] = {
         "installed": [
             f"hmmlearn.tests.test_{name}"
             for name in (
-                "base", "categorical_hmm", "gaussian_hmm", "gmm_hmm", "gmm_hmm_multisequence",
-                "gmm_hmm_new", "poisson_hmm",
+                "base",
+                "categorical_hmm",
+                "gaussian_hmm",
+                "gmm_hmm",
+                "gmm_hmm_multisequence",
+                "gmm_hmm_new",
+                "poisson_hmm",
             )
         ],
     },

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_array, as_count, require_potentials
 from valuesparse.hmm._estimator import Estimator, NotFittedError, as_random_state
-from valuesparse.hmm._fitting import fit, normalised
+from valuesparse.hmm._fitting import fit, normalised, with_prior
 from valuesparse.hmm._monitor import ConvergenceMonitor
 from valuesparse.hmm._passes import Passes
 from valuesparse.threads import resolve
@@ -154,7 +154,8 @@ class BaseHMM(Estimator):
         InfeasibleError
             A sequence has probability 0 under the initial parameters.
         """
-        return fit(self, self._samples(X), _one(y, lengths))
+        fit(self, self._samples(X), _one(y, lengths))
+        return self
 
     def score(self, X: npt.ArrayLike, y: Any = None, lengths: Any = None) -> float:
         """Return the log-likelihood of sequences.
@@ -331,10 +332,10 @@ class BaseHMM(Estimator):
         `stats` has 'start' (K,) and 'trans' (K, K), beside what `_accumulate` returned.
         """
         if "s" in self.params:
-            counts = np.maximum(self.startprob_prior - 1.0 + stats["start"], 0.0)
+            counts = with_prior(self.startprob_prior, stats["start"])
             self.startprob_ = normalised(counts, self.startprob_, keep_zeros=True)
         if "t" in self.params:
-            counts = np.maximum(self.transmat_prior - 1.0 + stats["trans"], 0.0)
+            counts = with_prior(self.transmat_prior, stats["trans"])
             self.transmat_ = normalised(counts, self.transmat_, keep_zeros=True)
 
     def _get_n_fit_scalars_per_param(self) -> dict[str, int]:
@@ -412,8 +413,8 @@ class BaseHMM(Estimator):
     def _require_fitted(self, name: str) -> None:
         if not hasattr(self, name):
             raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet: call fit, or set {name} "
-                "and the other parameters"
+                f"This {type(self).__name__} instance is not fitted yet: call fit, or set "
+                f"{name.lstrip('_')} and the other parameters"
             )
 
     def _ready(self) -> None:
@@ -430,7 +431,7 @@ class BaseHMM(Estimator):
             raise TypeError(f"X must hold real numbers, got dtype {array.dtype}")
         if array.ndim != 2:
             raise ValueError(
-                f"Expected 2D array: X must have shape (N, n_features), got {array.shape}; a single "
+                f"Expected 2D array: X must have shape (N, n_features), got {array.shape}; one "
                 "feature is X.reshape(-1, 1)"
             )
         if 0 in array.shape:
@@ -452,13 +453,15 @@ class BaseHMM(Estimator):
 
     def _copied(self) -> Callable[[], None]:
         """Return a function that sets the parameters to what they are now."""
-        names = [*self._letters.values(), "_covars_"]
-        state = {name: copy.copy(vars(self)[name]) for name in names if name in vars(self)}
+        names = [*self._letters.values()]
+        state = {name: copy.copy(getattr(self, name)) for name in names if name in vars(self)}
 
         def restore() -> None:
             for name in names:
-                vars(self).pop(name, None)
-            vars(self).update(state)
+                if name in state:
+                    setattr(self, name, state[name])
+                elif name in vars(self):
+                    delattr(self, name)
 
         return restore
 

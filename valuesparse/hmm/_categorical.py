@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse.hmm._base import BaseHMM
-from valuesparse.hmm._fitting import normalised
+from valuesparse.hmm._fitting import normalised, with_prior
 from valuesparse.hmm._passes import Passes, logarithm
 
 __all__ = ["CategoricalHMM"]
@@ -166,5 +166,5 @@ class CategoricalHMM(BaseHMM):
     def _do_mstep(self, stats: dict[str, Any]) -> None:
         super()._do_mstep(stats)
         if "e" in self.params:
-            counts = np.maximum(self.emissionprob_prior - 1.0 + stats["obs"], 0.0)
+            counts = with_prior(self.emissionprob_prior, stats["obs"])
             self.emissionprob_ = normalised(counts, self.emissionprob_)

@@ -111,10 +111,10 @@ def _diagonal(X: Floats, means: Floats, variances: Floats, out: Floats, threads:
 def cholesky(matrices: Floats) -> Floats:
     """Return lower Cholesky factors; matrices without one are lifted a little first."""
     try:
-        return np.linalg.cholesky(matrices)
+        whole: Any = np.linalg.cholesky(matrices)
+        return whole
     except np.linalg.LinAlgError:
-        pass
-    factors = np.empty_like(matrices)
+        factors = np.empty_like(matrices)
     lift = _LIFT * np.eye(matrices.shape[-1])
     for i, matrix in enumerate(matrices):
         for lifted in (matrix, matrix + lift):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,14 +13,10 @@ from valuesparse.hmm._monitor import ConvergenceMonitor
 from valuesparse.hmm._passes import Passes
 from valuesparse.threads import resolve
 
-if TYPE_CHECKING:
-    from valuesparse.hmm._base import BaseHMM
-
-__all__ = ["fit", "normalised"]
+__all__ = ["fit", "normalised", "with_prior"]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
-Model = TypeVar("Model", bound="BaseHMM")
 
 
 def normalised(counts: Floats, before: Floats, keep_zeros: bool = False) -> Floats:
@@ -36,7 +32,12 @@ def normalised(counts: Floats, before: Floats, keep_zeros: bool = False) -> Floa
     return np.where(sums == 0.0, before, counts / np.where(sums == 0.0, 1.0, sums))
 
 
-def fit(model: Model, X: Array, lengths: Any) -> Model:
+def with_prior(prior: Any, counts: Floats) -> Floats:
+    """Return counts with those of a Dirichlet prior; where a prior takes more away, 0."""
+    return np.maximum(np.asarray(prior, dtype=np.float64) - 1.0 + counts, 0.0)
+
+
+def fit(model: Any, X: Array, lengths: Any) -> None:
     """See :meth:`valuesparse.hmm.BaseHMM.fit`."""
     restarts = as_count("n_restarts", model.n_restarts, at_least=1)
     as_count("n_iter", model.n_iter, at_least=0)
@@ -51,10 +52,9 @@ def fit(model: Model, X: Array, lengths: Any) -> Model:
     _iterate(model, data, passes, threads)
     if given is not None:
         _restart(model, X, data, passes, threads, given, restarts)
-    return model
 
 
-def _iterate(model: BaseHMM, data: Any, passes: Passes, threads: int) -> None:
+def _iterate(model: Any, data: Any, passes: Passes, threads: int) -> None:
     """Improve the parameters until the monitor says that it is enough."""
     monitor = model.monitor_
     monitor._reset()
@@ -72,7 +72,7 @@ def _iterate(model: BaseHMM, data: Any, passes: Passes, threads: int) -> None:
 
 
 def _restart(
-    model: BaseHMM, X: Array, data: Any, passes: Passes, threads: int, given: Any, restarts: int
+    model: Any, X: Array, data: Any, passes: Passes, threads: int, given: Any, restarts: int
 ) -> None:
     """Start again from other initial values; the parameters end at the best that were found."""
     monitor = model.monitor_

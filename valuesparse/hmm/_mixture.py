@@ -209,7 +209,9 @@ class GMMHMM(BaseHMM):
 
     def _generate_sample_from_state(self, state: int, random_state: Any) -> Floats:
         which = random_state.choice(self.n_mix, p=self.weights_[state])
-        covars = self.covars_[state] if self.covariance_type == "tied" else self.covars_[state, which]
+        covars = (
+            self.covars_[state] if self.covariance_type == "tied" else self.covars_[state, which]
+        )
         n = self.n_features
         matrix = covars if np.ndim(covars) == 2 else np.eye(n) * covars
         return random_state.multivariate_normal(self.means_[state, which], matrix)
@@ -258,12 +260,12 @@ class GMMHMM(BaseHMM):
         if "c" in self.params:
             means = self.means_.reshape(k * m, n)
             if self.covariance_type in ("full", "tied"):
-                found = _scatter(flat, rows, means).reshape(k, m, n, n)
-                stats["c_n"] = found.sum(axis=1) if self.covariance_type == "tied" else found
+                outer = _scatter(flat, rows, means).reshape(k, m, n, n)
+                stats["c_n"] = outer.sum(axis=1) if self.covariance_type == "tied" else outer
             else:
-                found = _squares(flat, rows, means).reshape(k, m, n)
+                squares = _squares(flat, rows, means).reshape(k, m, n)
                 one = self.covariance_type == "spherical"
-                stats["c_n"] = found.sum(axis=2) if one else found
+                stats["c_n"] = squares.sum(axis=2) if one else squares
         return stats
 
     def _do_mstep(self, stats: dict[str, Any]) -> None:

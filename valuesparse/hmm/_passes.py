@@ -115,9 +115,7 @@ class Passes:
         """Return the most probable states (N,), and their log-probability by sequence (B,)."""
         n, count = self.scores.shape[0], self.lengths.size
         states, scores = np.empty((1, n), dtype=np.int64), np.empty((1, count))
-        infeasible = _forest.decode(
-            self._forest(startprob, transmat), 1, threads, states, scores
-        )
+        infeasible = _forest.decode(self._forest(startprob, transmat), 1, threads, states, scores)
         self._require(infeasible)
         return scores[0], states[0]
 
