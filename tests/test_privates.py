@@ -18,8 +18,9 @@ MOST = 8
 #: other place they count: nobody can tell by the name whose attribute it is.
 OWN = {
     "_MOST": {"models"},
+    "_check": {"hmm"},
     "_evidence": {"models"},
-    "_fill": {"models", "results"},
+    "_fill": {"hmm", "models", "results"},
     "_freeze": {"models"},
     "_number": {"models"},
     "_prepare": {"crf"},

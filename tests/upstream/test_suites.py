@@ -79,7 +79,7 @@ def run(
     (folder / "pytest.ini").write_text("[pytest]\n")  # theirs may ask for plugins
     env = children.environment(
         UPSTREAM_SIDE=side, UPSTREAM_SUITE=suite, UPSTREAM_OUTCOMES=str(written), PYTHONUTF8="1",
-        HMMLEARN_SEED="0",
+        HMMLEARN_SEED="0", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1",
     )  # fmt: skip
     env["PYTHONPATH"] = os.pathsep.join([env["PYTHONPATH"], str(HERE), *path])
     done = subprocess.run(
@@ -126,7 +126,7 @@ def test_each_test_ends_as_with_the_original(
         if spec is None or spec.origin is None:
             pytest.skip(f"{suite}, the original, is not installed")
         tests, root = ["--pyargs", *needs["installed"]], Path(spec.origin).parents[1]
-        theirs, ours = (run(suite, side, tests, tmp_path, [], root=root) for side in SIDES)
+        theirs, ours = (run(suite, side, tests, tmp_path, [], 900, root) for side in SIDES)
         compare(suite, theirs, ours, needs["least"])
         return
     source = sdist(suite)

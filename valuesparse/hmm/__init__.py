@@ -1,8 +1,8 @@
 """Hidden Markov models with the surface of hmmlearn, on every core.
 
 Import ``GaussianHMM`` from ``valuesparse.hmm`` in place of ``hmmlearn.hmm``: the parameters,
-methods and attributes are the same, and so are the numbers. Forward-backward, Viterbi and the expected
-transitions are those of chains (:class:`valuesparse.Chain`).
+methods and attributes are the same, and so are the numbers. Forward-backward, Viterbi and the
+expected transitions are those of chains (:class:`valuesparse.Chain`).
 
 Where things are:
 
