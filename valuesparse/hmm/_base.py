@@ -93,7 +93,7 @@ class BaseHMM(Estimator):
     transmat_: Any
     n_features: Any
     #: Where a restart draws from, in place of `random_state`.
-    _restart_source: np.random.RandomState | None = None
+    _restarted: np.random.RandomState | None = None
 
     def __init__(
         self,
@@ -353,7 +353,7 @@ class BaseHMM(Estimator):
         if self._needs_init("t", "transmat_"):
             self.transmat_ = random.dirichlet(np.full(k, 1.0 / k), size=k)
         free = sum(n for letter, n in self._scalars().items() if letter in self.params)
-        if X.size < free and self._restart_source is None:
+        if X.size < free and self._restarted is None:
             _log.warning(
                 "Fitting a model with %d free scalar parameters with only %d data points will "
                 "result in a degenerate solution.",
@@ -393,7 +393,7 @@ class BaseHMM(Estimator):
 
     def _needs_init(self, letter: str, name: str) -> bool:
         there = hasattr(self, name)
-        if there and letter in self.init_params and self._restart_source is None:
+        if there and letter in self.init_params and self._restarted is None:
             _log.warning(
                 "Even though the %r attribute is set, it will be overwritten during initialization "
                 "because 'init_params' contains %r",
@@ -402,9 +402,7 @@ class BaseHMM(Estimator):
         return letter in self.init_params or not there
 
     def _source(self) -> np.random.RandomState:
-        return as_random_state(
-            self.random_state if self._restart_source is None else self._restart_source
-        )
+        return as_random_state(self.random_state if self._restarted is None else self._restarted)
 
     def _scalars(self) -> dict[str, int]:
         return self._get_n_fit_scalars_per_param() or {}

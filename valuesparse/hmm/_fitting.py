@@ -87,7 +87,7 @@ def _restart(
     try:
         for seed in seeds:
             given()
-            model._restart_source = np.random.RandomState(seed)
+            model._restarted = np.random.RandomState(seed)
             model._init(X, passes.lengths)
             model._check()
             _iterate(model, data, passes, threads)
@@ -95,7 +95,7 @@ def _restart(
             if found[0] > best[0]:
                 best = found
     finally:
-        model._restart_source = None
+        model._restarted = None
         _, keep, history, monitor.iter = best
         keep()
         monitor.history.clear()

@@ -151,8 +151,8 @@ class GaussianHMM(BaseHMM):
         refuse_kind(self.covariance_type)
         super()._init(X, lengths)
         if self._needs_init("m", "means_"):
-            seed = self.random_state if self._restart_source is None else self._restart_source
-            times = 10 if self._restart_source is None else 1  # restarts are to differ
+            seed = self.random_state if self._restarted is None else self._restarted
+            times = 10 if self._restarted is None else 1  # restarts are to differ
             self.means_, _ = centres(X, self.n_components, seed, "means_", times)
         if self._needs_init("c", "_covars_"):
             matrix = np.atleast_2d(np.cov(X.T)) + self.min_covar * np.eye(X.shape[1])

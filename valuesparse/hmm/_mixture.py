@@ -143,8 +143,8 @@ class GMMHMM(BaseHMM):
     def _first_means(self, X: Array, matrix: Floats) -> Floats:
         """Return the centres of clusters within those of states."""
         k, m = self.n_components, self.n_mix
-        seed = self.random_state if self._restart_source is None else self._restart_source
-        times = 10 if self._restart_source is None else 1  # restarts are to differ
+        seed = self.random_state if self._restarted is None else self._restarted
+        times = 10 if self._restarted is None else 1  # restarts are to differ
         middles, label = centres(X, k, seed, "means_", times)
         means = []
         for state in range(k):
