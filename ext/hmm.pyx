@@ -28,6 +28,7 @@ cdef extern from "hmm/few.h" namespace "vs::hmm" nogil:
         double* posteriors
         double* log_z
         double* sums
+        Control* control
     cdef cppclass Diagonal:
         int64_t n, states, features
         const double* rows
@@ -71,6 +72,7 @@ def expect(offset, scores, start, table, work, top, posteriors, log_z, sums, int
     f.posteriors = <double*>data(posteriors)
     f.log_z = <double*>data(log_z)
     f.sums = <double*>data(sums)
+    f.control = &call.control
     with nogil:
         fine = c_expect(f, pool_api[0], threads, &call.control)
     call.end(kCancelled if call.error is not None else kOk)

@@ -31,6 +31,7 @@ struct Few {
     double* posteriors;                  // (n, states)
     double* log_z;                       // (sequences,)
     double* sums;                        // (states, states) expected transitions
+    Control* control;
 };
 
 // False: refused, and nothing that was written counts.

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "core/ticker.h"
 #include "hmm/few.h"
 #include "simd/each.h"
 #include "simd/math.h"
@@ -176,25 +177,36 @@ struct FewRows {
     static int64_t length(const Few& f, int64_t sequence) {
         return f.offset[sequence + 1] - f.offset[sequence];
     }
-    static bool forward(const Few& f, int64_t sequence) {
+    // Steps 1 to n - 1 of a sequence, unless the call is stopped.
+    template <class Step>
+    static VS_INLINE void walk(const Few& f, int64_t n, bool caller, Step step) {
+        constexpr int64_t kBlock = 1 << 14;
+        Ticker ticker(f.control, caller, f.states);
+        for (int64_t j = 1; j < n;) {
+            const int64_t first = j, end = n - j < kBlock ? n : j + kBlock;
+            for (; j < end; ++j) step(j);
+            if (!ticker.go_on(end - first)) return;
+        }
+    }
+    static bool forward(const Few& f, int64_t sequence, bool caller) {
         Forward pass(f, sequence);
-        for (int64_t j = 1; j < length(f, sequence); ++j) pass.step(j);
+        walk(f, length(f, sequence), caller, [&](int64_t j) VS_INLINE_LAMBDA { pass.step(j); });
         f.log_z[sequence] = pass.log_z();
         return pass.fine;
     }
-    static bool backward(const Few& f, int64_t sequence) {
+    static bool backward(const Few& f, int64_t sequence, bool caller) {
         Backward pass(f, sequence);
-        for (int64_t j = 1; j < length(f, sequence); ++j) pass.step(j);
+        walk(f, length(f, sequence), caller, [&](int64_t j) VS_INLINE_LAMBDA { pass.step(j); });
         return pass.fine;
     }
     // Neither direction waits for the other: side by side they take little longer than one.
-    static bool both(const Few& f, int64_t sequence) {
+    static bool both(const Few& f, int64_t sequence, bool caller) {
         Forward there(f, sequence);
         Backward back(f, sequence);
-        for (int64_t j = 1; j < length(f, sequence); ++j) {
+        walk(f, length(f, sequence), caller, [&](int64_t j) VS_INLINE_LAMBDA {
             there.step(j);
             back.step(j);
-        }
+        });
         f.log_z[sequence] = there.log_z();
         return there.fine && back.fine;
     }

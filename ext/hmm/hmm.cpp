@@ -26,24 +26,30 @@ void local_task(void* context, int64_t task, int) {
     level().local(f, task * Few::kRows, std::min(f.n, (task + 1) * Few::kRows));
 }
 
-bool pass_group(const Work& w, int64_t group, bool (*pass)(const Few&, int64_t)) {
+using Pass = bool (*)(const Few&, int64_t, bool);
+
+bool pass_group(const Work& w, int64_t group, Pass pass, bool caller) {
     bool fine = true;
     for (int64_t s = w.groups[at(group)]; s < w.groups[at(group) + 1]; ++s) {
-        fine = pass(*w.few, s) && fine;
+        fine = pass(*w.few, s, caller) && fine;
     }
     return fine;
 }
 
 // A direction of a group of sequences, where there are few groups.
-void direction_task(void* context, int64_t task, int) {
+void direction_task(void* context, int64_t task, int worker) {
     Work& w = *static_cast<Work*>(context);
     const auto pass = task % 2 == 0 ? level().forward : level().backward;
-    if (!pass_group(w, task / 2, pass)) w.fine.store(false, std::memory_order_relaxed);
+    if (!pass_group(w, task / 2, pass, worker == 0)) {
+        w.fine.store(false, std::memory_order_relaxed);
+    }
 }
 
-void group_task(void* context, int64_t task, int) {
+void group_task(void* context, int64_t task, int worker) {
     Work& w = *static_cast<Work*>(context);
-    if (!pass_group(w, task, level().both)) w.fine.store(false, std::memory_order_relaxed);
+    if (!pass_group(w, task, level().both, worker == 0)) {
+        w.fine.store(false, std::memory_order_relaxed);
+    }
 }
 
 void meet_task(void* context, int64_t task, int) {

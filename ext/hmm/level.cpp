@@ -14,9 +14,13 @@ int64_t padded(int64_t states) { return states <= kSmall ? kSmall : states <= 8 
 #define VS_FEW(call) f.padded == kSmall ? FewRows<kSmall>::call : FewRows<8>::call
 
 void local(const Few& f, int64_t first, int64_t last) { VS_FEW(local(f, first, last)); }
-bool forward(const Few& f, int64_t sequence) { return VS_FEW(forward(f, sequence)); }
-bool backward(const Few& f, int64_t sequence) { return VS_FEW(backward(f, sequence)); }
-bool both(const Few& f, int64_t sequence) { return VS_FEW(both(f, sequence)); }
+bool forward(const Few& f, int64_t sequence, bool caller) {
+    return VS_FEW(forward(f, sequence, caller));
+}
+bool backward(const Few& f, int64_t sequence, bool caller) {
+    return VS_FEW(backward(f, sequence, caller));
+}
+bool both(const Few& f, int64_t sequence, bool caller) { return VS_FEW(both(f, sequence, caller)); }
 bool meet(const Few& f, int64_t first, int64_t last, double* sums) {
     return VS_FEW(meet(f, first, last, sums));
 }

@@ -9,9 +9,9 @@ struct Level {
     // Rows are padded to this many states; 0: there are too many for `Few`.
     int64_t (*padded)(int64_t states);
     void (*local)(const Few& f, int64_t first, int64_t last);
-    bool (*forward)(const Few& f, int64_t sequence);
-    bool (*backward)(const Few& f, int64_t sequence);
-    bool (*both)(const Few& f, int64_t sequence);
+    bool (*forward)(const Few& f, int64_t sequence, bool caller);
+    bool (*backward)(const Few& f, int64_t sequence, bool caller);
+    bool (*both)(const Few& f, int64_t sequence, bool caller);
     bool (*meet)(const Few& f, int64_t first, int64_t last, double* sums);
     void (*diagonal)(const Diagonal& d, int64_t first, int64_t last);
 };
