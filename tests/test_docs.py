@@ -50,6 +50,8 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         pytest.importorskip("sklearn", reason="needs scikit-learn: the extra sklearn")
     if "import pandas" in text:
         pytest.importorskip("pandas", reason="needs pandas")
+    if "from valuesparse.hmm import GaussianHMM" in text:
+        pytest.importorskip("sklearn", reason="needs scikit-learn: the extra sklearn")
     if "import torch" in text:
         pytest.importorskip("torch", reason="needs PyTorch: the extra torch")
     if ".install()" in text:  # not in this process, where other tests import the originals
