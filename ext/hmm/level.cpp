@@ -8,10 +8,15 @@ namespace {
 
 constexpr int kSmall = Vec<double>::N > 4 ? Vec<double>::N : 4;
 
-int64_t padded(int64_t states) { return states <= kSmall ? kSmall : states <= 8 ? 8 : 0; }
+int64_t padded(int64_t states) {
+    return states <= kSmall ? kSmall : states <= 8 ? 8 : states <= 16 ? 16 : 0;
+}
 
 // Calls a pass with the width of its rows.
-#define VS_FEW(call) f.padded == kSmall ? FewRows<kSmall>::call : FewRows<8>::call
+#define VS_FEW(call)                           \
+    f.padded == kSmall ? FewRows<kSmall>::call \
+    : f.padded == 8    ? FewRows<8>::call      \
+                       : FewRows<16>::call
 
 void local(const Few& f, int64_t first, int64_t last) { VS_FEW(local(f, first, last)); }
 bool forward(const Few& f, int64_t sequence, bool caller) {
