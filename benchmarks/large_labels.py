@@ -236,6 +236,7 @@ def report(name: str, tokens: int, rounds: int, smoothing: float) -> None:
         "dense, BLAS": lambda: blas(unary, dense.transition, lengths),
         "sparse, exact": lambda: vs.infer(sparse, threads=1),
         "sparse, keep=1e-4": lambda: vs.infer(sparse, threads=1, keep=1e-4),
+        "sparse, decode": lambda: vs.decode(sparse, threads=1),
     }
     base = 0.0
     for label, call in calls.items():
