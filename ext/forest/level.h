@@ -114,7 +114,7 @@ enum class Verb {
     kPathProbe,
     kPathCompare,
     kPathPassOn,
-    kUp,          // blocks
+    kUp,  // blocks
     kDown,
     kEdges,           // slots: energies, pairwise marginals; the latter are added to `sums` too
     kBranchingSample  // samples

@@ -10,10 +10,11 @@
 //
 // A chunk guesses the messages that enter it: they run in over a few positions on either side of
 // its own part, from rows of ones. Where that guess and what the neighbour has found agree, to
-// 2^-46 (float32: 2^-17), nothing is left to be done. Elsewhere the true message is passed on through the chunk,
-// in order, and the chunk is done again with it. A cut that is kept adds less to the radius of a
-// proof than rounding does on a tenth of a chunk. A probe of the chain says how far messages have
-// to run in, and whether their influence dies at all; where it does not, the chain is not cut.
+// 2^-46 (float32: 2^-17), nothing is left to be done. Elsewhere the true message is passed on
+// through the chunk, in order, and the chunk is done again with it. A cut that is kept adds less to
+// the radius of a proof than rounding does on a tenth of a chunk. A probe of the chain says how far
+// messages have to run in, and whether their influence dies at all; where it does not, the chain is
+// not cut.
 #pragma once
 
 #include "forest/path_exact.h"
@@ -35,8 +36,8 @@ template <class D>
 bool chunk_init(Lane<D>& s, D& d, const vs::PathPass* pass, int64_t chunk, vs::Scratch& scratch) {
     const vs::Chains& c = pass->model.arrays;
     const vs::Chunk& part = pass->chunk[chunk];
-    if (!lane_init(s, d, c, part.sequence,
-                   RowsOf<typename D::In>::row(pass->marginals, c.dtype), scratch)) {
+    if (!lane_init(s, d, c, part.sequence, RowsOf<typename D::In>::row(pass->marginals, c.dtype),
+                   scratch)) {
         return false;
     }
     s.head = part.begin == 0;
@@ -68,7 +69,8 @@ void finish_chunk(vs::PathPass* pass, const D& d, const Lane<D>& s) {
     if (pass->again) return;
     std::memcpy(cut_row(pass, d, s.chunk, CutRow::kLeftBackward), s.y,
                 sizeof(*s.y) * static_cast<size_t>(d.Kp));
-    if (s.status == vs::kOk) pass->control->done.fetch_add(s.last - s.enter, std::memory_order_relaxed);
+    if (s.status == vs::kOk)
+        pass->control->done.fetch_add(s.last - s.enter, std::memory_order_relaxed);
 }
 
 // h(x, y), or infinity where the zeros differ. Entries that are next to nothing beside what is
@@ -148,8 +150,8 @@ int64_t probe_at(vs::PathPass* pass, D& d, Ticker& ticker, int64_t sequence, int
     d.ones(forward ? s[1].message : s[1].y);
     for (int64_t i = 0; i < kFarthest; ++i) {
         if (!send(s, 2, kBefore + i, kBefore + i + 1)) return 0;
-        const double h = forward ? apart<D>(s[0].message, s[1].message, d.K)
-                                 : apart<D>(s[0].y, s[1].y, d.K);
+        const double h =
+            forward ? apart<D>(s[0].message, s[1].message, d.K) : apart<D>(s[0].y, s[1].y, d.K);
         if (h <= agreed<typename D::T>(pass)) return i + 1;
     }
     return kFarthest + 1;
@@ -166,8 +168,9 @@ int64_t probe_chain(vs::PathPass* pass, D& d, Ticker& ticker, int64_t sequence,
     int64_t most = room > 0 ? 0 : kFarthest + 1;
     for (int64_t q = 0; q < 2 * probes && most <= kFarthest; ++q) {
         const vs::Scratch::Mark mark = scratch.mark();
-        const int64_t steps = probe_at(pass, d, ticker, sequence, room * (2 * (q / 2) + 1) / (2 * probes),
-                                       q % 2 == 0, scratch);
+        const int64_t steps =
+            probe_at(pass, d, ticker, sequence, room * (2 * (q / 2) + 1) / (2 * probes), q % 2 == 0,
+                     scratch);
         scratch.rewind(mark);
         most = steps > most ? steps : most;
     }
@@ -203,8 +206,8 @@ void cut_task(vs::PathPass* pass, const vs::Work& work) {
             const CutRow left = forward ? CutRow::kLeftForward : CutRow::kLeftBackward;
             const int64_t from = forward ? -1 : 1;
             for (int64_t i = work.item.first; i < work.item.last; ++i) {
-                const double h = apart<D>(cut_row(pass, d, i, entry),
-                                          cut_row(pass, d, i + from, left), d.K);
+                const double h =
+                    apart<D>(cut_row(pass, d, i, entry), cut_row(pass, d, i + from, left), d.K);
                 vs::ChunkEnd& end = pass->chunk_end[i];
                 (forward ? end.wrong_f : end.wrong_b) = !(h <= agreed<T>(pass));
             }

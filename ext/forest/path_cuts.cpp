@@ -132,9 +132,9 @@ void PathCall::do_again(PathPass& p, const ForestPlan& whole, std::vector<double
     for (int64_t t = 0; t < whole.tasks.size(); ++t) {
         const Item item = whole.tasks.item(t);
         if (whole.tasks.kind(t) != TaskKind::kChunks) continue;
-        const bool wrong = std::any_of(
-            p.chunk_end + item.first, p.chunk_end + item.last,
-            [](const ChunkEnd& e) { return e.wrong_f || e.wrong_b || e.left_out; });
+        const bool wrong =
+            std::any_of(p.chunk_end + item.first, p.chunk_end + item.last,
+                        [](const ChunkEnd& e) { return e.wrong_f || e.wrong_b || e.left_out; });
         if (!wrong) continue;
         again.push_back(t);
         tasks.add(TaskKind::kChunks, item.first, item.last, 0.0);

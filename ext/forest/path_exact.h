@@ -29,25 +29,25 @@ struct Lane {
     using Row = typename D::Row;
     int64_t begin, n, edge;  // first position, length, first edge
     int64_t sequence;
-    int64_t chunk;           // number of a chunk, or -1: a whole sequence
-    int64_t enter, last;     // its own part is [enter, last); the messages run in before and behind
-    int64_t edges;           // within its own part, and into it
-    bool head, tail;         // does it begin where the sequence does, and end there?
-    T *entry_f, *entry_b;    // (Kp,) where the messages go that have run in, or null
+    int64_t chunk;         // number of a chunk, or -1: a whole sequence
+    int64_t enter, last;   // its own part is [enter, last); the messages run in before and behind
+    int64_t edges;         // within its own part, and into it
+    bool head, tail;       // does it begin where the sequence does, and end there?
+    T *entry_f, *entry_b;  // (Kp,) where the messages go that have run in, or null
     const T *true_f, *true_b;  // (Kp,) what takes their place, or null
     T* left_f;                 // (Kp,) where the last forward message goes, or null
-    Row out;                 // (n, K) marginals of this sequence, or null
-    Row row;                 // (K,) where marginals go when `out` is null
-    T* alpha;                // (n, Kp) stored forward messages, or null: stored in `out`
-    T* psi_rows;             // (n, Kp) stored local factors, or null: computed again
-    int64_t stride;          // from one stored row to the next
-    T *psi, *y, *message;    // (Kp,) local factor, incoming, outgoing
-    T* product;              // (Kp,) of both directions
-    double scale;            // taken out of forward messages, in units of D::kUnit
-    double edge_shift;       // per-edge shifts
-    vs::Sum shift;           // local shifts
-    double log_entry;        // log sum of the forward message that has run in
-    double log_end;          // log sum of the last forward message
+    Row out;                   // (n, K) marginals of this sequence, or null
+    Row row;                   // (K,) where marginals go when `out` is null
+    T* alpha;                  // (n, Kp) stored forward messages, or null: stored in `out`
+    T* psi_rows;               // (n, Kp) stored local factors, or null: computed again
+    int64_t stride;            // from one stored row to the next
+    T *psi, *y, *message;      // (Kp,) local factor, incoming, outgoing
+    T* product;                // (Kp,) of both directions
+    double scale;              // taken out of forward messages, in units of D::kUnit
+    double edge_shift;         // per-edge shifts
+    vs::Sum shift;             // local shifts
+    double log_entry;          // log sum of the forward message that has run in
+    double log_end;            // log sum of the last forward message
     vs::Status status;
     bool plain;     // so were all rows of psi_rows (see Local)
     bool prepared;  // the backward message to send has been made with the last marginal
@@ -126,8 +126,8 @@ class Exact {
             typename D::Probe probe[vs::kMostTogether];
             for (int r = 0; r < m; ++r) {
                 Lane<D>& s = lanes[r];
-                probe[r] = d_.probe(s.begin + i, i == 0 && s.head, i == s.n - 1 && s.tail,
-                                    psi_of(s, i));
+                probe[r] =
+                    d_.probe(s.begin + i, i == 0 && s.head, i == s.n - 1 && s.tail, psi_of(s, i));
                 if (i + kAhead < s.n) {
                     d_.prefetch(s.begin + i + kAhead);
                     if (!s.alpha && s.out) row_prefetch_write(s.out + (i + kAhead) * d_.K, d_.K);
@@ -261,14 +261,12 @@ class Exact {
     // Both directions; messages in scratch or in the output.
     template <class Sink>
     bool group(Lane<D>* lanes, int m, Sink& sink) {
-        return group_forward(lanes, m, Role::kStore) &&
-               group_backward(lanes, m, Role::kMeet, sink);
+        return group_forward(lanes, m, Role::kStore) && group_backward(lanes, m, Role::kMeet, sink);
     }
 
     static double log_z(const D& d, const Lane<D>& s) {
-        return s.shift.total() +
-               (s.edge_shift + d.edge_shift_total(s.edges) + D::kUnit * s.scale + s.log_end -
-                s.log_entry);
+        return s.shift.total() + (s.edge_shift + d.edge_shift_total(s.edges) + D::kUnit * s.scale +
+                                  s.log_end - s.log_entry);
     }
 
     static constexpr int64_t kAhead = 2;  // rows between a prefetch and its use

@@ -49,8 +49,7 @@ void add_chunks(const Chains& c, const Cuts& cuts, double cost, double most, For
 }  // namespace
 
 ForestPlan plan_path(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts,
-                     int threads, bool split,
-                     int64_t expectations, double slower) {
+                     int threads, bool split, int64_t expectations, double slower) {
     ForestPlan plan;
     const double cost = cost_of(c) * slower;
     const double labels = static_cast<double>(c.n_labels);

@@ -34,8 +34,7 @@ double node_cost(int64_t labels);  // in trees
 // chains that are long beside the work of a thread; groups of whole sequences. Items count through
 // `order`, those that are cut first, longest first.
 ForestPlan plan_path(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts,
-                     int threads, bool split,
-                     int64_t expectations, double slower);
+                     int threads, bool split, int64_t expectations, double slower);
 
 // Upward passes of all blocks, children first, then downward passes, parents first. Items count
 // through slots, block by block.
