@@ -84,8 +84,15 @@ def leave_out(
     return True if re.fullmatch(r"set_\w+_request", name) else None
 
 
+def plain(app: Sphinx, context: object, lines: list[str]) -> None:
+    """Let the help of commands be plain text: a star is a star."""
+    lines[:] = [re.sub(r"(?<!\\)\*", r"\\*", line) for line in lines]
+
+
 def setup(app: Sphinx) -> None:
     """Hear of each page and docstring before it is read; numpydoc comes later."""
     app.connect("source-read", leave_the_folder)
+    for part in ("description", "options", "arguments", "epilog"):
+        app.connect(f"sphinx-click-process-{part}", plain)
     app.connect("autodoc-skip-member", leave_out)
     app.connect("autodoc-process-docstring", tidy, priority=100)
