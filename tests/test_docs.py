@@ -130,7 +130,7 @@ def reference() -> set[str]:
 
 
 MODULES = ("", ".bounds", ".factors", ".io", ".learning", ".parsing", ".relaxed", ".results",
-           ".schedule", ".crf", ".crf.crfsuite", ".inference", ".models")  # fmt: skip
+           ".schedule", ".hmm", ".crf", ".crf.crfsuite", ".inference", ".models")  # fmt: skip
 
 
 @pytest.mark.parametrize("module", MODULES)
