@@ -57,7 +57,8 @@ def test_links_of_the_description_are_absolute(monkeypatch: pytest.MonkeyPatch) 
     exec(compile(ast.Module([function], []), str(SETUP), "exec"), names)
     text = names["description"]()
     targets = re.findall(r"\]\(([^)\s]+)\)", text)
-    assert targets and all(t.startswith(("https://", "#")) for t in targets), targets
+    assert targets
+    assert all(t.startswith(("https://", "#")) for t in targets), targets
     for image, path in re.findall(rf"(!?)\[[^\]]*\]\({repository()}/(\S+?)\)", text):
         kind, _, rest = path.partition("/main/")
         assert kind == ("raw" if image else "blob")
