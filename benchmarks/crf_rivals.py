@@ -43,6 +43,7 @@ class Crfsuite:
         self.library: Any = import_module(self.module)
 
     def train(self, rows: Lists, tags: list[list[str]]) -> None:
+        """Train on sequences, and open the model."""
         trainer = self.library.Trainer("lbfgs", verbose=False)
         trainer.set_params({"c2": C2, "max_iterations": ITERATIONS})
         for row, tag in zip(rows, tags, strict=True):
@@ -51,13 +52,16 @@ class Crfsuite:
         self.open(self.path)
 
     def open(self, path: Path) -> None:
+        """Open a model file."""
         self.tagger = self.library.Tagger()
         self.tagger.open(str(path))
 
     def tag(self, rows: Lists) -> list[list[str]]:
+        """Return the labels of all sequences."""
         return [self.tagger.tag(row) for row in rows]
 
     def marginals(self, rows: Lists) -> None:
+        """Compute all marginals of all sequences."""
         labels = self.tagger.labels()
         for row in rows:
             self.tagger.set(row)
@@ -65,9 +69,12 @@ class Crfsuite:
 
 
 class Ours(Crfsuite):
+    """valuesparse."""
+
     package, module = "valuesparse", "valuesparse.crf.crfsuite"
 
     def marginals(self, rows: Lists) -> None:
+        """Compute all marginals of all sequences."""
         for row in rows:
             self.tagger.marginals(row)
 
@@ -79,6 +86,7 @@ class Rust(Crfsuite):
     marginals = None  # type: ignore[assignment]
 
     def open(self, path: Path) -> None:
+        """Open a model file."""
         self.tagger = self.library.Model(str(path))
 
 
@@ -89,14 +97,18 @@ class Crfs(Crfsuite):
     train = marginals = None  # type: ignore[assignment]
 
     def open(self, path: Path) -> None:
+        """Open a model file."""
         self.model = self.library.Model.open(str(path))
 
     def tag(self, rows: Lists) -> list[list[str]]:
+        """Return the labels of all sequences."""
         attribute, tag = self.library.Attribute, self.model.tag
         return [tag([[attribute(a, 1.0) for a in item] for item in row]) for row in rows]
 
 
 class Chaine:
+    """A binding of CRFsuite that takes dicts."""
+
     package, module = "chaine", "chaine"
 
     def __init__(self, folder: Path) -> None:
@@ -110,15 +122,18 @@ class Chaine:
         return self.ready[id(rows)]
 
     def train(self, rows: Lists, tags: list[list[str]]) -> None:
+        """Train on sequences, and open the model."""
         self.model = self.library.train(
             self._dicts(rows), tags, model_filepath=str(self.path), verbose=0,
             algorithm="lbfgs", c1=0.0, c2=C2, max_iterations=ITERATIONS,
         )  # fmt: skip
 
     def tag(self, rows: Lists) -> list[list[str]]:
+        """Return the labels of all sequences."""
         return list(self.model.predict(self._dicts(rows)))
 
     def marginals(self, rows: Lists) -> None:
+        """Compute all marginals of all sequences."""
         for row in self._dicts(rows):
             self.model.predict_proba_single(row)
 
@@ -184,7 +199,9 @@ def compare(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         there = [kind for kind in RIVALS if find_spec(kind.module.split(".")[0])]
-        print("not installed:", *({k.package for k in RIVALS} - {k.package for k in there}))
+        absent = sorted({kind.package for kind in RIVALS} - {kind.package for kind in there})
+        if absent:
+            print("not installed:", *absent)
         all_of = {kind.package: kind(folder) for kind in there}
         learn = {
             n: (lambda r=r: r.train(rows, tags)) for n, r in all_of.items() if r.train is not None
@@ -209,7 +226,9 @@ def compare(options: argparse.Namespace) -> None:
         ).items():
             table[n]["marginals"] = seconds / tokens * 1e6
     ours = table[Ours.package]
-    print(f"\n{len(rows)} sentences, {tokens} tokens to tag, {ITERATIONS} iterations, c2 = {C2:g}\n")
+    print(
+        f"\n{len(rows)} sentences, {tokens} tokens to tag, {ITERATIONS} iterations, c2 = {C2:g}\n"
+    )
     print("| package | training, s | tagging, µs a token | all marginals, µs a token | accuracy |")
     print("|---|--:|--:|--:|--:|")
     for n, row in table.items():

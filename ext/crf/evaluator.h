@@ -137,7 +137,7 @@ class Evaluator {
     bool few_pairs_ = false, reads_pairs_ = false;  // the latter: messages read them alone
     SparseTable pairs_;
     std::vector<int64_t> pair_weight_;  // of each of them, or -1: it is banned
-    int64_t n_sums_ = 0;  // of a chunk
+    int64_t n_sums_ = 0;                // of a chunk
     // Where the weights of an attribute are: `row` in rows_, or kFull or kSparse.
     static constexpr int32_t kSparse = -1, kFull = -2;
     struct WeightRow {

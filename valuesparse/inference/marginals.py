@@ -103,7 +103,7 @@ def infer(
     work: float | None = None,
 ) -> Result: ...
 def infer(
-    model: Chain | Tree | FactorGraph,
+    model: Chain | Tree | FactorGraph | SecondOrderChain | SegmentChain,
     *,
     zeta: float = 1.0,
     revisit: int | None = None,

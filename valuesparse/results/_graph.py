@@ -243,9 +243,7 @@ class GraphResult(FactorResult):
         [0.8]
         """
         wanted = np.array(feature_indices(self._model, self.n_factors), dtype=np.int64)
-        return frozen(
-            self._selection().expectations(self._conditioned(), self._model, wanted)
-        )
+        return frozen(self._selection().expectations(self._conditioned(), self._model, wanted))
 
     def bounds(self) -> Bounds:
         """Return what is known of the distance to the whole graph; computed once.
