@@ -45,8 +45,8 @@ cdef extern from "higher/higher.h" namespace "vs::higher" nogil:
 
 
 def answer(offset, unary, transition, start, end, first, segment, int64_t longest, edge,
-           int threads, log_z, marginals=None, joint=None, triples=None, best=None, samples=None, uniforms=None,
-           deadline=None, progress=None, late=None):
+           int threads, log_z, marginals=None, joint=None, triples=None, best=None, samples=None,
+           uniforms=None, deadline=None, progress=None, late=None):
     """Fill `log_z` (B,) and the arrays that are given; see ext/higher/higher.h.
 
     Return None, or the first (sequence, position) where nothing is possible.

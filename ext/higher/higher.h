@@ -29,12 +29,12 @@ struct Ask {
     // (N, longest, K).
     double* joint = nullptr;
     const int64_t* edge = nullptr;  // (B + 1,)
-    // Order 2: summed marginals of three labels in a row, (chunks, K, K, K), zeros before; a chunk of
-    // sequences is one task, so that the order of a sum is that of the data.
+    // Order 2: summed marginals of three labels in a row, (chunks, K, K, K), zeros before; a chunk
+    // of sequences is one task, so that the order of a sum is that of the data.
     double* triples = nullptr;
     int64_t chunks = 0;
-    int64_t* best = nullptr;        // (N,)
-    int64_t* samples = nullptr;     // (size, N), by uniform numbers of that shape
+    int64_t* best = nullptr;     // (N,)
+    int64_t* samples = nullptr;  // (size, N), by uniform numbers of that shape
     const double* uniforms = nullptr;
     int64_t size = 0;
 };
