@@ -82,6 +82,7 @@ def choose(rows: Sequence[Row], budget: Budget) -> int | None:
         plain = (i for i in within if rows[i].zeta is None and rows[i].tol is None)
         exact = next(plain, fastest)
         return fastest if rows[fastest].speed >= _WORTH * rows[exact].speed else exact
+
     def merit(i: int) -> tuple[float, bool, float, int]:  # exact before what is only proved
         error = error_of(rows[i], budget.measure)
         return error, rows[i].tol is not None, microseconds(rows[i]), i
