@@ -101,7 +101,7 @@ def test_help_imports_little() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell with pipes")
 def test_a_reader_that_goes_ends_a_command_quietly(tmp_path: Path) -> None:
     source, model = tmp_path / "a.conll", tmp_path / "m.crfsuite"
-    source.write_text(SENTENCES * 500)
+    source.write_text(SENTENCES * 100)
     output("train", source, "-o", model, "-p", "max_iterations=2", "-t", 1)
     (tmp_path / "run.py").write_text(COMMAND)
     command = f"{sys.executable} -P {tmp_path / 'run.py'} tag {model}"

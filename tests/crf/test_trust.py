@@ -112,7 +112,7 @@ def test_the_command_line_refuses_and_takes_the_name(model: Path, source: Path, 
     assert "asks for the function 'mine:f'" in found.stderr
     assert not mark.exists()  # its module was not imported before the check
     for backend in ("threads", "loky"):
-        found = run("tag", "mine.crfsuite", source, "-o", backend, "--features", "mine:f",
+        found = run("tag", "mine.crfsuite", source, "-o", f"{backend}/", "--features", "mine:f",
                     "--backend", backend, "-j", 2)  # fmt: skip
         assert found.returncode == 0, found.stderr
         output = (tmp_path / backend / source.name).read_text()
