@@ -67,7 +67,7 @@ struct Predicting {
         if (s != kOk) return false;
         told->iterations = program.answer.iterations;
         told->converged = program.answer.converged;
-        told->integral = program.answer.integral;
+        told->integral = program.answer.integral && program.exact;
         std::copy_n(program.point.begin(), w.parts().arcs(), hand.p.begin());
         for (int64_t a = 0; a < w.parts().arcs(); ++a) {
             if (!program.states[at(a)]) continue;

@@ -12,6 +12,9 @@ namespace {
 const dual::DualApi* g_dual = nullptr;
 
 constexpr double kSeen = 1e-3;  // an arc that a fractional point has
+// Dual decomposition is slow on flows: so many words have some at most, in so many rounds, of so
+// many iterations.
+constexpr int64_t kMostFlows = 6, kMostRounds = 5, kMostIterationsOfFlows = 300;
 
 }  // namespace
 
@@ -160,6 +163,9 @@ bool Program::refine(const Parts& parts, const double* potentials) {
         if (point[at(a)] > kSeen) below_[at(parts.head[at(a)])].push_back(parts.modifier[at(a)]);
     }
     bool more = false;
+    int64_t flows = 0;
+    for (const auto& path : path_) flows += !path.empty();
+    exact = true;
     for (size_t i = 0; i < asked_.size(); ++i) {
         const int32_t a = parts.nonprojective[i];
         const int32_t h = parts.head[at(a)], m = parts.modifier[at(a)];
@@ -168,11 +174,26 @@ bool Program::refine(const Parts& parts, const double* potentials) {
         if (pays && (!asked_[i].empty() || (answer.integral && parts.crosses(heads_.data(), a)))) {
             continue;
         }
+        int64_t fresh = 0;
+        for (int32_t k = std::min(h, m) + 1; k < std::max(h, m); ++k) fresh += path_[at(k)].empty();
+        if (pays && flows + fresh > kMostFlows) {
+            exact = false;
+            continue;
+        }
         if (!pays) reach(parts, h);
         for (int32_t k = std::min(h, m) + 1; k < std::max(h, m); ++k) {
             std::vector<int32_t>& own = asked_[i];
             if (!pays && (!free_[at(k)] || std::find(own.begin(), own.end(), k) != own.end())) {
                 continue;
+            }
+            std::vector<int64_t>& path = path_[at(k)];
+            if (path.empty()) {
+                if (flows == kMostFlows) {
+                    exact = false;
+                    continue;
+                }
+                ++flows;
+                path.push_back(-1);  // it is counted
             }
             own.push_back(k);
             more = true;
@@ -196,11 +217,12 @@ void Program::take_tree(const Parts& parts) {
 
 // Few arcs of an optimum are non-projective, and flows are many. So a program has flows of those
 // words alone that matter to a part, and grows until no part counts for more than it is worth: then
-// its optimum is that of the program with all of them.
+// its optimum is that of the program with all of them. Where that takes too many, its value
+// is a bound.
 Status Program::solve(const Parts& parts, const double* potentials, const Trees& trees,
                       double tolerance, int64_t max_iterations, Control* control) {
     asked_.assign(parts.nonprojective.size(), {});
-    do {
+    for (int64_t round = 0;; ++round) {
         lay_out(parts, potentials, trees);
         dual::Graph graph;
         graph.n = static_cast<int64_t>(local_.size()) / 2;
@@ -219,7 +241,14 @@ Status Program::solve(const Parts& parts, const double* potentials, const Trees&
         if (s != kOk) return s;
         if (answer.integral) std::copy(states.begin(), states.end(), point.begin());
         if (!asked_.empty()) take_tree(parts);
-    } while (refine(parts, potentials));
+        if (!refine(parts, potentials)) break;
+        if (round == kMostRounds) {
+            exact = false;
+            break;
+        }
+        max_iterations = std::min(max_iterations, kMostIterationsOfFlows);
+    }
+    answer.converged = answer.converged && exact;
     return kOk;
 }
 
@@ -237,7 +266,7 @@ void Program::whole(const Parts& parts, const double* potentials, double* out) c
         if (answer.integral) {
             *out++ = states[at(a)] && parts.crosses(heads_.data(), a);
         } else {
-            *out++ = asked_[i].empty() ? 0.0 : point[at(number_[i])];
+            *out++ = number_[i] < 0 ? 0.0 : point[at(number_[i])];
         }
     }
 }

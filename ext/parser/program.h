@@ -39,6 +39,8 @@ class Program {
     std::vector<int64_t> states;
     std::vector<double> point;  // (arcs,) and more
     dual::Answer answer;
+    // Whether no part of non-projectivity counted for more than it is worth.
+    bool exact = true;
     // The point with its pairs, (parts,): the most that their arcs allow where they score above 0,
     // and the least elsewhere.
     void whole(const Parts& parts, const double* potentials, double* out) const;
