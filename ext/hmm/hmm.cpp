@@ -12,6 +12,9 @@ namespace {
 const SimdApi* g_simd = nullptr;
 const Level& level() { return at_level<Level>(g_simd->level()); }
 
+// Other threads take longer to wake up than so many numbers to compute.
+int threads_for(int64_t numbers, int threads) { return numbers < (1 << 15) ? 1 : threads; }
+
 int64_t pieces_of(int64_t n) { return (n + Few::kRows - 1) / Few::kRows; }
 
 struct Work {
@@ -73,7 +76,8 @@ void use_simd(const SimdApi* simd) noexcept { g_simd = simd; }
 
 int64_t padded(int64_t states) { return level().padded(states); }
 
-bool expect(const Few& f, const PoolApi& pool, int threads, Control* control) {
+bool expect(const Few& f, const PoolApi& pool, int most, Control* control) {
+    const int threads = threads_for(f.n * f.padded, most);
     Work w;
     w.few = &f;
     for (int64_t s = 0; s < f.sequences; ++s) {
@@ -108,7 +112,7 @@ bool expect(const Few& f, const PoolApi& pool, int threads, Control* control) {
 
 void diagonal(const Diagonal& d, const PoolApi& pool, int threads, Control* control) {
     pool.run_plan(Plan("densities", pieces_of(d.n)), diagonal_task, const_cast<Diagonal*>(&d),
-                  threads, control);
+                  threads_for(d.n * d.states * d.features, threads), control);
 }
 
 }  // namespace vs::hmm
