@@ -18,8 +18,12 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 
+#: Where an array of rows and symbols is no larger, it need not be sparse.
+_DENSE = 1 << 16
+
+
 class Symbols(NamedTuple):
-    """The symbol of each row, and the sparse array (n_features, N) that sums by symbol."""
+    """The symbol of each row, and the array (n_features, N) that sums by symbol."""
 
     of_row: Integers
     sums: Any
@@ -140,8 +144,6 @@ class CategoricalHMM(BaseHMM):
         return logarithm(self.emissionprob_.T)[self._prepared(X).of_row]
 
     def _prepared(self, X: Array) -> Symbols:
-        from scipy.sparse import csr_array
-
         if X.shape[1] != 1:
             raise ValueError(
                 f"X must have shape (N, 1), a symbol in each row, got {X.shape}; X.reshape(-1, 1) "
@@ -150,6 +152,12 @@ class CategoricalHMM(BaseHMM):
         self._check_and_set_n_features(X)
         symbols = X[:, 0].astype(np.int64)
         n = symbols.size
+        if n * self.n_features <= _DENSE:
+            ones = np.zeros((self.n_features, n))
+            ones[symbols, np.arange(n)] = 1.0
+            return Symbols(symbols, ones)
+        from scipy.sparse import csr_array
+
         start = np.zeros(self.n_features + 1, dtype=np.int64)
         np.cumsum(np.bincount(symbols, minlength=self.n_features), out=start[1:])
         order = np.argsort(symbols, kind="stable")

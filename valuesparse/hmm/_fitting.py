@@ -24,7 +24,7 @@ def normalised(counts: Floats, before: Floats, keep_zeros: bool = False) -> Floa
 
     With `keep_zeros`, what was 0 stays 0.
     """
-    if keep_zeros:
+    if keep_zeros and not before.all():
         counts = np.where(before == 0.0, 0.0, counts)
     sums = counts.sum(axis=-1, keepdims=True)
     if sums.all():
@@ -58,17 +58,17 @@ def _iterate(model: Any, data: Any, passes: Passes, threads: int) -> None:
     """Improve the parameters until the monitor says that it is enough."""
     monitor = model.monitor_
     monitor._reset()
-    for _ in range(model.n_iter):
-        with np.errstate(under="ignore"):  # probabilities may be as small as they like
+    with np.errstate(under="ignore"):  # probabilities may be as small as they like
+        for _ in range(model.n_iter):
             model._fill(data, passes.scores, threads)
             sums = passes.expect(model.startprob_, model.transmat_, threads, "t" in model.params)
             log_prob = float(passes.log_z.sum())
             stats: dict[str, Any] = model._accumulate(data, passes, threads)
             stats["start"], stats["trans"] = passes.posteriors[passes.first].sum(axis=0), sums
             model._do_mstep(stats)
-        monitor.report(log_prob)
-        if monitor.converged:
-            return
+            monitor.report(log_prob)
+            if monitor.converged:
+                return
 
 
 def _restart(
