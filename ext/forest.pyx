@@ -17,6 +17,7 @@ cnp.import_array()
 
 
 include "call.pxi"
+include "forest/cut.pxi"
 include "forest/request.pxi"
 include "forest/listing.pxi"
 
@@ -26,13 +27,6 @@ cdef extern from "core/session.h" namespace "vs":
 
 cdef extern from "core/problem.h" namespace "vs" nogil:
     double kLargest32, kLargest64, kLargestSum, kCarriedSum
-
-
-cdef extern from "forest/cut.h" namespace "vs" nogil:
-    cdef cppclass CutRule:
-        int64_t least, chunk, run_in
-        double agree
-    CutRule& cut_rule() noexcept
 
 
 cdef extern from "forest/layout.h" namespace "vs" nogil:
@@ -424,17 +418,6 @@ def set_simd_level(name):
         return False
     use_level(encoded)
     return True
-
-
-def cut_chains(int64_t least=4096, int64_t chunk=0, int64_t run_in=0, double agree=0.0):
-    """Cut chains from `least` positions on (negative: none) into chunks, which are entered after
-    `run_in`, by messages that differ by no more than `agree`; zeros: as the chain says. For tests,
-    while nothing else runs."""
-    cdef CutRule* rule = &cut_rule()
-    rule.least = least
-    rule.chunk = chunk
-    rule.run_in = run_in
-    rule.agree = agree
 
 
 def peak_flops(array, int64_t iterations):
