@@ -9,14 +9,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import click
-
-if TYPE_CHECKING:
-    PathParam = click.Path
-else:
-    PathParam = click.Path
 
 __all__ = [
     "STANDARD", "Input", "Spooled", "Target", "delivering", "folder_asked", "given", "is_standard",
@@ -34,7 +29,7 @@ def is_standard(path: Path | None) -> bool:
     return path is None or str(path) == STANDARD
 
 
-class Input(PathParam):
+class Input(click.Path):
     """A file that is there, or a stream for ``-``: what is read once, from its beginning."""
 
     def __init__(self) -> None:
@@ -84,7 +79,7 @@ def plain_names(text: str) -> str:
     return text if spooled is None else text.replace(str(spooled), STANDARD)
 
 
-class Target(PathParam):
+class Target(click.Path):
     """A file to write, or ``-``."""
 
     def __init__(self) -> None:
