@@ -140,6 +140,23 @@ def test_lines_are_cut_into_shards(model: Path, tmp_path: Path, kind: str) -> No
         )
 
 
+def test_constraints(tmp_path: Path) -> None:
+    source, model = tmp_path / "a.conll", tmp_path / "m"
+    source.write_text(NER)
+    options = ("-p", "max_iterations=3", "--constraints", "BIO")
+    out("train", source, "-o", model, *options, "--dev", source)
+    wanted = b"Lee\nLee\nran\nLee\n"
+    free = out("tag", model, "--marginals", "none", given=wanted).decode().split()[1::2]
+    held = out("tag", model, "--marginals", "none", "--constraints", "BIO", given=wanted)
+    assert free[0] == "I-PER"
+    assert held.decode().split()[1] != "I-PER"
+    result = run("train", source, "-o", model, "--constraints", "BIOES")
+    assert result.exit_code == 1, result.output
+    source.write_text("Lee I-PER\n")
+    result = run("train", source, "-o", model, *options)
+    assert (result.exit_code, "I-PER" in result.stderr) == (1, True), result.output
+
+
 def test_eval(model: Path, source: Path, tmp_path: Path) -> None:
     tagged = tmp_path / "tagged.conll"
     tagged.write_bytes(out("tag", model, source, "--marginals", "none"))

@@ -10,12 +10,14 @@ import click
 
 from valuesparse.cli._measure import TOLS, ZETAS
 from valuesparse.cli._streams import is_standard
+from valuesparse.crf._schemes import SCHEMES
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
     "as_writable",
+    "constraints_option",
     "plot_option",
     "quiet_option",
     "shards_options",
@@ -79,6 +81,14 @@ def tols_option(command: Command) -> Command:
 def quiet_option(command: Command) -> Command:
     """Add ``--quiet``."""
     return click.option("--quiet", "-q", is_flag=True, help="Show no progress.")(command)
+
+
+def constraints_option(verb: str) -> Callable[[Command], Command]:
+    """Add ``--constraints``."""
+    return click.option(
+        "--constraints", type=click.Choice(list(SCHEMES)),
+        help=f"{verb} so that no labels break this scheme, as I-PER after O does in BIO.",
+    )  # fmt: skip
 
 
 def shards_options(shards: str) -> Callable[[Command], Command]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from valuesparse.cli._models import one_line_errors
-from valuesparse.cli._options import as_writable, quiet_option, shards_options
+from valuesparse.cli._options import as_writable, constraints_option, quiet_option, shards_options
 from valuesparse.cli._progress import progress_bar
 from valuesparse.cli._reading import reading
 from valuesparse.cli._streams import (
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     "--n-best", type=click.IntRange(min=1), metavar="N",
     help="Write the N best label sequences, each with its own probability.",
 )  # fmt: skip
+@constraints_option("Tag")
 @click.option(
     "--zeta", "-z", type=click.FloatRange(0, 1), default=1.0, metavar="ζ",
     help="Below 1, marginals are faster and approximate; valuesparse tune recommends.",

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from valuesparse.cli._models import one_line_errors
-from valuesparse.cli._options import quiet_option
+from valuesparse.cli._options import constraints_option, quiet_option
 from valuesparse.cli._reading import reading
 from valuesparse.cli._streams import Input, Target, delivering, is_standard, say
 
@@ -44,6 +44,7 @@ def _pairs(
     help="Stop after N iterations that brought nothing better for --dev.",
 )  # fmt: skip
 @reading("DATA", "words; attribute files have theirs", tags="UPOS in CoNLL-U, else the last")
+@constraints_option("Train a tagger")
 @click.option(
     "--algorithm", "-a", type=click.Choice(ALGORITHMS), default="lbfgs", show_default=True,
     help="How weights are found.",

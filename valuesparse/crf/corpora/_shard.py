@@ -56,18 +56,19 @@ class Settings(NamedTuple):
     marginals: str
     output_format: str | None = None  # None: that of the input
     n_best: int | None = None
+    constraints: str | None = None
 
 
 Item = TypeVar("Item")
 
 
 @lru_cache(maxsize=2)
-def tagger_of(path: str, digest: str) -> Tagger:
+def tagger_of(path: str, digest: str, constraints: str | None = None) -> Tagger:
     """Return a tagger that has a model open; its SHA-256 is `digest`."""
     data = read_file(path)
     if digest_of(data) != digest:
         raise ValueError(f"{path} is not the model that the run began with")
-    tagger = Tagger()
+    tagger = Tagger(constraints=constraints)
     with naming(path):
         tagger.open_inmemory(data)
     return tagger
@@ -82,7 +83,7 @@ def _answers(
     items: Sequence[Sequence[Any]], settings: Settings, threads: int | None
 ) -> list[Answer]:
     """Return the tags of sentences, and their marginals or n-best if those are wanted."""
-    tagger = tagger_of(settings.model, settings.digest)
+    tagger = tagger_of(settings.model, settings.digest, settings.constraints)
     if settings.n_best is not None:
         return [_best(tagger, some, settings) for some in items]
     tags = tagger.tag_batch(items, threads=threads)
@@ -227,7 +228,7 @@ def _tag_blocks(
     file: IO[bytes],
 ) -> Counts:
     settings = where.settings
-    labels = tagger_of(settings.model, settings.digest).labels()
+    labels = tagger_of(settings.model, settings.digest, settings.constraints).labels()
     kind = output_format(where.kind, settings.output_format)
     output = Output(form, kind, labels, settings.marginals, settings.n_best)
     sentences = tokens = 0
@@ -267,7 +268,8 @@ def _tag_groups(
     """Tag row groups of a table, None for all of them."""
     settings = where.settings
     extract = extractor_of(settings.extraction)
-    number = {k: i for i, k in enumerate(tagger_of(settings.model, settings.digest).labels())}
+    labels = tagger_of(settings.model, settings.digest, settings.constraints).labels()
+    number = {label: k for k, label in enumerate(labels)}
     sentences = tokens = 0
     with table.writer(file, settings.marginals) as writer:
         for batch in table.batches(range(table.groups) if groups is None else groups):

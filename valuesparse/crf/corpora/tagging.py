@@ -36,6 +36,7 @@ def tag_corpus(
     output_format: str | None = None,
     marginals: str = "best",
     n_best: int | None = None,
+    constraints: str | None = None,
     zeta: float = 1.0,
     backend: str = "threads",
     jobs: int | None = None,
@@ -76,6 +77,8 @@ def tag_corpus(
     n_best : int, optional
         Write so many of the best label sequences, each with the probability of the whole sequence
         unless `marginals` is "none".
+    constraints : {"BIO", "BIOES", "IOB1"}, optional
+        As in :class:`Tagger`: no label sequence breaks this tagging scheme.
     zeta : float, default 1.0
         As in :meth:`Tagger.marginals_batch`.
     backend : {"threads", "loky", "dask", "ray", "spark"}
@@ -107,7 +110,7 @@ def tag_corpus(
     how = how_of(backend, jobs, scheduler, shard_bytes)
     path = Path(model).resolve()
     folder = Path(output).resolve()
-    settings = _settings(path, features, word, zeta, marginals, output_format, n_best)
+    settings = _settings(path, features, word, zeta, marginals, output_format, n_best, constraints)
     _require_format(input_format)
     sources = [source.resolve() for source in as_paths(inputs)]
     if not sources:
@@ -132,6 +135,7 @@ def tag_file(
     output_format: str | None = None,
     marginals: str = "best",
     n_best: int | None = None,
+    constraints: str | None = None,
     zeta: float = 1.0,
     threads: int | None = None,
     progress: Callable[[int, int], object] | None = None,
@@ -140,7 +144,7 @@ def tag_file(
 
     Parameters
     ----------
-    model, features, word, marginals, n_best, zeta
+    model, features, word, marginals, n_best, constraints, zeta
         As of :func:`tag_corpus`.
     source : path or binary file
         What is tagged. A file that is open is read once, to its end; it cannot be Parquet.
@@ -174,7 +178,7 @@ def tag_file(
     told = told_format(Path(target)) if isinstance(target, (str, os.PathLike)) else None
     settings = _settings(
         Path(model).resolve(), features, word, zeta, marginals,
-        written_as(kind, output_format, told), n_best,
+        written_as(kind, output_format, told), n_best, constraints,
     )  # fmt: skip
     _require_possible(kind, settings)
     with opened(target) as file:
@@ -199,6 +203,7 @@ def _settings(
     marginals: str,
     output_format: str | None,
     n_best: int | None,
+    constraints: str | None,
 ) -> Settings:
     """Return what decides the output, once the arguments and the model are checked."""
     if marginals not in MARGINALS:
@@ -211,8 +216,10 @@ def _settings(
             )
     digest = digest_of(read_file(path))
     how = extraction_of(path, features, word, digest=digest)
-    settings = Settings(str(path), digest, how, as_zeta(zeta), marginals, output_format, n_best)
-    tagger_of(settings.model, settings.digest)  # a bad model is refused now
+    settings = Settings(
+        str(path), digest, how, as_zeta(zeta), marginals, output_format, n_best, constraints
+    )
+    tagger_of(settings.model, settings.digest, constraints)  # a bad model is refused now
     return settings
 
 
@@ -245,7 +252,11 @@ def _identity(
 ) -> dict[str, Any]:
     """Return what decides the output, as the folder keeps it."""
     how = settings.extraction
-    more = {"n_best": settings.n_best, "output_format": settings.output_format}
+    more = {
+        "constraints": settings.constraints,
+        "n_best": settings.n_best,
+        "output_format": settings.output_format,
+    }
     return {
         **{name: value for name, value in more.items() if value is not None},
         "model_sha256": settings.digest,

@@ -54,6 +54,7 @@ def train_corpus(
     checkpoint: str | os.PathLike[str] | None = None,
     dev: Given | None = None,
     patience: int = 10,
+    constraints: str | None = None,
 ) -> CorpusTrainer:
     """Train a model on files, and keep beside it how they were read, in ``MODEL.json``.
 
@@ -85,6 +86,8 @@ def train_corpus(
         such, else by accuracy; nothing else of `dev` gets into it.
     patience : int
         Training stops once so many iterations brought nothing better.
+    constraints : {"BIO", "BIOES", "IOB1"}, optional
+        As in :class:`valuesparse.crf.Trainer`; say the same to who tags.
 
     Returns
     -------
@@ -118,7 +121,9 @@ def train_corpus(
         _require_spared("model", path, [*sources, *([held_out] if held_out else [])], features)
     if checkpoint is not None:
         _require_spared("checkpoint", Path(checkpoint), sources, features)
-    trainer = CorpusTrainer(algorithm, params, verbose=False, threads=threads)
+    trainer = CorpusTrainer(
+        algorithm, params, verbose=False, threads=threads, constraints=constraints
+    )
     kinds = {input_format or kind_of(source) for source in sources}
     # Without a word on features, attribute files among others have theirs, and the rest has words.
     extraction = extraction_given(features or "words", word, tags)

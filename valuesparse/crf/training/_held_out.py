@@ -84,7 +84,8 @@ class CorpusTrainer(Trainer):
         return corpus, held, features
 
     def _objective(self, corpus: Corpus, features: FeatureSet) -> Objective:
-        return Objective(corpus, features, resolve(self._threads))
+        found = self._rules.of(self._data.labels.names)
+        return Objective(corpus, features, resolve(self._threads), found)
 
     def measured(self, progress: Progress) -> bool:
         """Measure the weights of an iteration; return whether training is to stop.
