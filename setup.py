@@ -247,6 +247,7 @@ extensions = [
             "ext/crf/evaluator.cpp",
             "ext/crf/online.cpp",
             "ext/crf/scorer.cpp",
+            "ext/crf/weights.cpp",
             "ext/core/scratch.cpp",
             "ext/rows/sparse_table.cpp",
         ],

@@ -11,10 +11,18 @@ import valuesparse as vs
 from valuesparse.crf import Constraints, Trainer, constraints
 from valuesparse.crf.crfsuite import Tagger
 from valuesparse.crf.training._data import Dataset
-from valuesparse.crf.training._features import generate
+from valuesparse.crf.training._features import FeatureSet, generate
 from valuesparse.crf.training._objective import Objective
 
 LABELS = ["O", "B-P", "I-P", "B-L", "I-L"]
+
+
+def weights_of_pairs(features: FeatureSet, w: np.ndarray) -> np.ndarray:
+    """Return the weights of transitions as a table (K, K), 0 where there is none."""
+    k = len(features.start) - 1
+    table = np.zeros((k, k))
+    table[features.source, features.target] = w[len(features.label) :]
+    return table
 
 
 @pytest.mark.simd
@@ -57,9 +65,7 @@ def test_loss_and_gradient_are_those_of_enumeration(seed: int, scheme: str | Non
     objective = Objective(corpus, features, 1 + seed % 3, found)
 
     def enumerated(w: np.ndarray) -> float:
-        table, total = np.zeros((5, 5)), 0.0
-        sources = np.repeat(np.arange(5), np.diff(features.start))
-        table[sources, features.target] = w[len(features.label) :]
+        table, total = weights_of_pairs(features, w), 0.0
         for s, (every, sets) in enumerate(cases):
             unary = objective.scores(s, w)
             scores = [
@@ -264,7 +270,7 @@ def test_many_labels_of_which_few_pairs_are_free(keep: float, rng: np.random.Gen
     objective = Objective(corpus, features, 1, found)
     unary = np.concatenate([objective.scores(s, w) for s in range(30)])
     table, start, end = found.log_potentials()
-    table += np.where(features.move >= 0, w[features.move], 0.0)
+    table += weights_of_pairs(features, w)
     # Another table for each edge: nothing is listed.
     tables, sums = np.tile(table, (30 * 7, 1, 1)), []
     for allowed in (None, np.concatenate(masks)):
