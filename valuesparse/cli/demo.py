@@ -29,7 +29,7 @@ class _Tagging(NamedTuple):
     measurements: Measurements
     sentences: list[TaggedSentence]
     zeta: float
-    labels: tuple[str, ...]
+    labels: Sequence[str]
     n_tokens: int
     scoring: float
 

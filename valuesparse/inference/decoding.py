@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, overload
 
 from valuesparse._validation import as_count
 from valuesparse.inference._engines import engine_of, for_graphs
 from valuesparse.inference._methods import AD3, BP, TRW
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, FactorGraph, SecondOrderChain, SegmentChain, Tree
-from valuesparse.results import Decoding
+from valuesparse.results import BoundedDecoding, Decoding
 from valuesparse.threads import resolve
 
 __all__ = ["decode"]
 
 
+@overload
+def decode(
+    model: FactorGraph,
+    *,
+    threads: int | None = None,
+    deadline: float | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    evidence: Mapping[Any, Any] | None = None,
+    likelihood: Mapping[Any, Any] | None = None,
+    method: Literal["ad3", "lp", "trw"] | AD3 | TRW,
+) -> BoundedDecoding: ...
+@overload
+def decode(
+    model: Chain | Tree | FactorGraph | SecondOrderChain | SegmentChain,
+    *,
+    n_best: int | None = None,
+    threads: int | None = None,
+    deadline: float | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    evidence: Mapping[Any, Any] | None = None,
+    likelihood: Mapping[Any, Any] | None = None,
+    memory_limit: int | None = None,
+    method: str | AD3 | BP | TRW | None = None,
+) -> Decoding: ...
 def decode(
     model: Chain | Tree | FactorGraph | SecondOrderChain | SegmentChain,
     *,
@@ -114,5 +138,6 @@ def decode(
         engine, evidence, memory_limit, method=method, model=model, likelihood=likelihood
     )
     states, score, *rest = engine.decode(model, k, resolve(threads), watch, **more)
-    found = Decoding(*((states, score) if n_best is not None else (states[0], score[0])), *rest)
+    kind = BoundedDecoding if len(rest) > 1 and rest[1] is not None else Decoding
+    found = kind(*((states, score) if n_best is not None else (states[0], score[0])), *rest)
     return found.named(model) if isinstance(model, FactorGraph) else found

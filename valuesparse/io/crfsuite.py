@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,8 +74,8 @@ class CrfsuiteModel:
            [0.5 , 0.  ]])
     """
 
-    labels: tuple[str, ...]
-    attributes: tuple[str, ...]
+    labels: Sequence[str]
+    attributes: Sequence[str]
     transition: npt.NDArray[np.float64]
     state_weights: Any
     scorer: Scorer = field(init=False)

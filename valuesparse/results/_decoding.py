@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from valuesparse.models import FactorGraph
 
-__all__ = ["Decoding"]
+__all__ = ["BoundedDecoding", "Decoding"]
 
 
 @dataclass(frozen=True)
@@ -92,3 +92,13 @@ class Decoding:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.__post_init__()  # pickles and deep copies make arrays that can be written to
+
+
+@dataclass(frozen=True)
+class BoundedDecoding(Decoding):
+    """What "trw", "lp" and "ad3" find: no configuration scores more than `upper`.
+
+    Its other attributes are those of :class:`Decoding`.
+    """
+
+    upper: float = np.inf

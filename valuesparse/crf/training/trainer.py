@@ -416,7 +416,7 @@ class Trainer(BaseTrainer):
     (0.1, 2147483647)
     """
 
-    logparser: TrainLogParser | None = None
+    logparser: Any = None  # that of pycrfsuite, TrainLogParser
 
     def message(self, message: str) -> None:
         """Take one line of the log; override it, or the ``on_`` methods, to do something else."""
