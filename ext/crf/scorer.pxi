@@ -1,6 +1,6 @@
 cdef extern from "crf/scorer.h" namespace "vs::crf" nogil:
     cdef cppclass WeightRows:
-        WeightRows()
+        WeightRows() except +
         int64_t n_labels
         void add(const int32_t*, const double*, int64_t) except +
     int64_t score_all(const PoolApi&, int, const Names&, const WeightRows&, const Items&, double,

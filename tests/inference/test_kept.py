@@ -77,7 +77,7 @@ def test_a_tree_is_compiled_once(monkeypatch) -> None:
     vs.infer(graph, evidence={0: 1})
     assert compiled.count == 4
     for x in range(3):  # numbers of likelihoods are no part of the tree
-        vs.infer(graph, evidence={0: [0.0, float(x)]})
+        vs.infer(graph, evidence={0: [0.0, x + 1.5]})
     assert compiled.count == 5
     graph.add([0], [0.0, 1.0])
     vs.decode(graph)
