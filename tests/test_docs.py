@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 import re
 import runpy
@@ -31,17 +30,8 @@ def name_of(page: Path) -> str:
     return page.relative_to(DOCS if DOCS in page.parents else ROOT).as_posix()
 
 
-def require_what_it_shows(page: Path) -> None:
-    """Skip a page of what is not here."""
-    if page.name == "hmm.md" and importlib.util.find_spec("valuesparse.hmm") is None:
-        pytest.skip("valuesparse.hmm is not here")
-    if page.name == "bayesian-network.md" and not hasattr(vs.FactorGraph, "add_cpt"):
-        pytest.skip("FactorGraph.add_cpt is not here")
-
-
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    require_what_it_shows(page)
     monkeypatch.chdir(tmp_path)
     text = page.read_text(encoding="utf-8")
     if "import pycrfsuite" in text and ".install()" not in text:
@@ -65,7 +55,6 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("page", STARTS, ids=name_of)
 def test_a_first_program_prints_what_its_page_says(page: Path, tmp_path: Path) -> None:
-    require_what_it_shows(page)
     text = page.read_text(encoding="utf-8")
     program = re.search(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     printed = re.search(r"^```text\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)

@@ -222,7 +222,7 @@ def test_sets_cannot_be_held_out() -> None:
 
 
 def test_the_estimator_learns_from_sets(rng: np.random.Generator) -> None:
-    pytest.importorskip("sklearn")
+    pytest.importorskip("sklearn", reason="the estimator needs scikit-learn")
     from valuesparse.crf import CRF
 
     X, y = zip(*walk(rng, 40), strict=True)

@@ -216,7 +216,7 @@ def test_held_out_sequences_that_have_no_tags() -> None:
 
 
 def test_the_estimator_trains_and_answers_under_constraints(rng: np.random.Generator) -> None:
-    pytest.importorskip("sklearn")
+    pytest.importorskip("sklearn", reason="the estimator needs scikit-learn")
     from sklearn.base import clone
 
     from valuesparse.crf import CRF

@@ -195,7 +195,7 @@ def test_refusals(how: str, arguments: dict[str, Any], words: str) -> None:
 
 def test_the_same_as_pyagrum_learns() -> None:
     gum = pytest.importorskip("pyagrum", reason="pyAgrum is the oracle")
-    pytest.importorskip("pandas")
+    pytest.importorskip("pandas", reason="frames are those of pandas")
     graph = vs.from_pyagrum(gum.fastBN("a{x|y}->b{p|q|r}->d{u|v}<-c{s|t}<-a"))
     frame = vs.sample(graph, 300, 2, frame=True).astype(str)
     bn = gum.fastBN("a{x|y}->b{p|q|r}->d{u|v}<-c{s|t}<-a")

@@ -52,6 +52,14 @@ def unary_of(
     return unary.astype(dtype)
 
 
+def listed_and_dense(rng: np.random.Generator, unary: Any, t: Any, tree: bool) -> list[Any]:
+    """Return the model of a list of pairs, and that of the same as a table."""
+    if not tree:
+        return [vs.Chain(unary, x, LENGTHS) for x in (t, t.todense())]
+    parent = [-1, *(int(rng.integers(-1, i)) for i in range(1, len(unary)))]
+    return [vs.Tree(parent, unary, x) for x in (t, t.todense())]
+
+
 def same(a: Any, b: Any) -> None:
     assert np.array_equal(a.states, b.states)
     assert np.array_equal(a.score, b.score)
@@ -70,12 +78,7 @@ def test_the_best_are_those_of_the_table(
     t = listed(rng, ends=ends, default=default, whole=whole, dtype=dtype)
     n = sum(LENGTHS)
     unary = unary_of(rng, n, whole, dtype)
-    if tree:
-        parent = [-1, *(int(rng.integers(-1, i)) for i in range(1, n))]
-        one: Any = vs.Tree(parent, unary, t)
-        other: Any = vs.Tree(parent, unary, t.todense())
-    else:
-        one, other = (vs.Chain(unary, x, LENGTHS) for x in (t, t.todense()))
+    one, other = listed_and_dense(rng, unary, t, tree)
     assert one.table is None
     try:
         want = vs.decode(other)
@@ -103,12 +106,7 @@ def test_samples_and_pairs(ends: bool, tree: bool, rng: np.random.Generator) -> 
     t = listed(rng, ends=ends)
     n = sum(LENGTHS)
     unary = 2 * rng.normal(size=(n, K))
-    if tree:
-        parent = [-1, *(int(rng.integers(-1, i)) for i in range(1, n))]
-        one: Any = vs.Tree(parent, unary, t)
-        other: Any = vs.Tree(parent, unary, t.todense())
-    else:
-        one, other = (vs.Chain(unary, x, LENGTHS) for x in (t, t.todense()))
+    one, other = listed_and_dense(rng, unary, t, tree)
     drawn = [vs.sample(m, 200, np.random.default_rng(5)).reshape(200, n) for m in (one, other)]
     # Sums are rounded otherwise: a draw in a million may fall on the other side.
     assert (drawn[0] != drawn[1]).mean() < 1e-3
