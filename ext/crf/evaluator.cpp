@@ -79,6 +79,20 @@ struct Evaluator::Chunk {
     std::vector<int64_t> components[2];
 };
 
+// A question about sequences of n items in all, and where expectations are added up, or null.
+Request Evaluator::request_of(const double* unary, const int64_t* offset, const int64_t* edge,
+                              int64_t n, int64_t sequences, double* sums) const {
+    Request q;
+    q.model.arrays =
+        chains_of(c_, unary, reads_pairs_ ? nullptr : table_.data(), offset, edge, n, sequences);
+    if (reads_pairs_) q.model.arrays.sparse = &pairs_;
+    if (!sums) return q;
+    q.expectations = sums;
+    if (few_pairs_) q.pairs = &pairs_;
+    q.expectation_chunks = 1;
+    return q;
+}
+
 // Asks the engine about sequences of a chunk that begins with `item`; false: stopped.
 bool Evaluator::ask(Job& job, const Request& q, int64_t item, int worker) {
     Relay relay{job.control, worker == 0};
@@ -108,11 +122,9 @@ bool Evaluator::answer(Job& job, const Chunk& chunk, bool narrow, int worker) {
         }
     };
     if (narrow) each_number([&](int64_t i) { scores[i] = static_cast<float>(unary[i]); });
-    Request q;
-    q.model.arrays =
-        chains_of(c_, unary, reads_pairs_ ? nullptr : table_.data(), chunk.offset.data(),
-                  chunk.edge.data(), chunk.n, chunk.last - chunk.first);
-    if (reads_pairs_) q.model.arrays.sparse = &pairs_;
+    Request q =
+        request_of(unary, chunk.offset.data(), chunk.edge.data(), chunk.n, chunk.last - chunk.first,
+                   job.gradient ? sums_.data() + chunk.task * n_sums_ : nullptr);
     if (narrow) {
         q.model.arrays.unary = scores;
         q.model.arrays.transition = narrow_table_.data();
@@ -124,9 +136,6 @@ bool Evaluator::answer(Job& job, const Chunk& chunk, bool narrow, int worker) {
     if (job.gradient) {
         marginals = marginals_.data() + (chunk.item - c_.offset[job.block->first]) * K;
         q.marginals = narrow ? static_cast<void*>(scores + numbers) : marginals;
-        q.expectations = sums_.data() + chunk.task * n_sums_;
-        if (few_pairs_) q.pairs = &pairs_;
-        q.expectation_chunks = 1;
     }
     if (job.states) q.states = job.states + chunk.item;
     if (!ask(job, q, chunk.item, worker)) return false;
@@ -147,7 +156,6 @@ bool Evaluator::withdraw(Job& job, const Chunk& chunk, int64_t first, int64_t la
     std::vector<uint8_t> allowed;
     std::vector<double> marginals, sums;
     std::vector<int64_t> offset, edge;
-    Request q;
     try {
         allowed.resize(static_cast<size_t>(n * K));
         offset.assign(c_.offset + first, c_.offset + last + 1);
@@ -155,10 +163,6 @@ bool Evaluator::withdraw(Job& job, const Chunk& chunk, int64_t first, int64_t la
         if (job.gradient) {
             marginals.resize(static_cast<size_t>(n * K));
             sums.resize(static_cast<size_t>(n_sums_), 0.0);
-            q.marginals = marginals.data();
-            q.expectations = sums.data();
-            if (few_pairs_) q.pairs = &pairs_;
-            q.expectation_chunks = 1;
         }
     } catch (const std::bad_alloc&) {
         job.control->stop.store(kMemory);
@@ -167,10 +171,10 @@ bool Evaluator::withdraw(Job& job, const Chunk& chunk, int64_t first, int64_t la
     for (int64_t& o : offset) o -= item;
     for (int64_t& e : edge) e -= c_.edge[first];
     mask(item, n, allowed.data());
-    q.model.arrays = chains_of(c_, unary, reads_pairs_ ? nullptr : table_.data(), offset.data(),
-                               edge.data(), n, last - first);
-    if (reads_pairs_) q.model.arrays.sparse = &pairs_;
+    Request q = request_of(unary, offset.data(), edge.data(), n, last - first,
+                           job.gradient ? sums.data() : nullptr);
     q.model.arrays.allowed = allowed.data();
+    if (job.gradient) q.marginals = marginals.data();
     q.log_z = loss;
     if (!ask(job, q, item, worker)) return false;
     if (!job.gradient) return true;

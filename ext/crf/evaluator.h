@@ -125,6 +125,8 @@ class Evaluator {
     template <bool kRows>
     void score_items(int64_t first, int64_t last, const double* w, double* unary) const;
     void chunk_task(Job& job, int64_t task, int worker);
+    Request request_of(const double* unary, const int64_t* offset, const int64_t* edge, int64_t n,
+                       int64_t sequences, double* sums) const;
     bool ask(Job& job, const Request& q, int64_t item, int worker);
     bool answer(Job& job, const Chunk& chunk, bool narrow, int worker);
     bool withdraw(Job& job, const Chunk& chunk, int64_t first, int64_t last, int worker,
