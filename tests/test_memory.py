@@ -30,13 +30,15 @@ def test_large_arrays_are_writable_aligned_and_of_the_shape_asked_for():
 
 
 def test_memory_given_back_serves_the_next_array_of_its_size():
-    gc.collect()
+    """Or one of that size which an earlier result has left."""
     x = empty((3 * MIB,), np.float64)
-    where = x.ctypes.data
+    before = memory_waiting()
     del x
-    assert memory_waiting() >= 24 * MIB
+    given_back = memory_waiting()
+    assert given_back >= before + 24 * MIB or given_back > 232 * MIB  # the oldest may have to go
     y = empty((3 * MIB - 1000,), np.float64)
-    assert y.ctypes.data == where
+    taken = given_back - memory_waiting()
+    assert y.nbytes <= taken <= y.nbytes * 5 / 4
 
 
 def test_a_view_keeps_its_memory_from_being_reused():
