@@ -152,7 +152,12 @@ def test_same_network_as_pyagrum_reads(name: str, tmp_path: Path) -> None:
         ("probability (rain) { table 0.8, 0.2; }",
          "probability (rain|WET) { table .8,.8,.8,.2,.2,.2; }", "a cycle"),
         ("0.3, 0.5", "0.3, half", "line 11, probability of WET: 'half' is not a number"),
-        ("(yes) 0.2", "default 0.2", "line 11, probability of WET: 'default' rows are not supp"),
+        ("(yes) 0.2", "all 0.2", "line 11, probability of WET: unexpected 'all': expected a table"),
+        ("(yes) 0.2,", "default", "line 11, probability of WET: the row that begins with 'default"),
+        ("(no) 0.9, 1e-1 0;", "default 1 0 0; default 1 0 0;",
+         "line 12, probability of WET: the row that begins with 'default' is given twice"),
+        ("(yes) 0.2, 0.3, 0.5;", "table 0.9 0.2 0.1 0.3 0 0.5; default 0.2 0.3 0.5;",
+         "line 10, probability of WET: 3 rows, but 1 are needed"),
         ("(yes)", "(maybe)", "line 11, probability of WET: rain has no state 'maybe'"),
         ("(yes)", "(yes, no)", "line 11, probability of WET: 2 states for 1 parents"),
         ("0.3, 0.5", "0.3", "line 11, probability of WET: the row that begins with '(yes)' has 2"),
@@ -179,6 +184,60 @@ def test_a_table_has_the_variable_itself_slowest() -> None:
     graph = vs.read_bif(text.replace("(no) 0.9, 1e-1 0;", "").encode())
     expected = np.exp(vs.read_bif(MODEL.encode()).factors[1].log_table)
     np.testing.assert_array_equal(np.exp(graph.factors[1].log_table), expected)
+
+
+DEFAULTS = """
+variable A { type discrete [ 2 ] { default, table }; }
+variable B { type discrete [ 3 ] { b0, b1, b2 }; }
+variable C { type discrete [ 2 ] { c0, c1 }; }
+probability ( A ) { default 0.25, 0.75; }
+probability ( B | A ) { (default) 0.5, 0.25, 0.25; default 0.2, 0.3, 0.5; }
+probability ( C | A, B ) { default 0.5, 0.5; (default, b1) 0.125, 0.875; (table, b2) 0.75, 0.25; }
+"""
+
+
+def test_default_rows_stand_for_those_that_are_not_there(tmp_path: Path) -> None:
+    graph = vs.read_bif(DEFAULTS.encode())
+    expected = [
+        [0.25, 0.75],
+        [[0.5, 0.25, 0.25], [0.2, 0.3, 0.5]],
+        [[[0.5, 0.5], [0.125, 0.875], [0.5, 0.5]], [[0.5, 0.5], [0.5, 0.5], [0.75, 0.25]]],
+    ]
+    for factor, table in zip(graph.factors, expected, strict=True):
+        np.testing.assert_allclose(np.exp(factor.log_table), table, rtol=1e-15)
+
+
+def test_default_rows_as_pyagrum_reads_them(tmp_path: Path) -> None:
+    gum = pytest.importorskip("pyagrum", reason="pyAgrum is one of the rivals")
+    path = tmp_path / "a.bif"
+    # As names of states it takes neither word; of a row after the default one it forgets nothing.
+    text = DEFAULTS.replace("{ default, table }", "{ x, y }").replace("(default", "(x")
+    text = text.replace("(table", "(y").replace(
+        "probability ( A ) { default", "probability ( A ) { table"
+    )
+    text = text.replace(
+        "(x) 0.5, 0.25, 0.25; default 0.2, 0.3, 0.5;", "default 0.2, 0.3, 0.5; (x) 0.5, 0.25, 0.25;"
+    )
+    path.write_text("network n {}\n" + text)
+    ours, theirs = vs.read_bif(path), vs.from_pyagrum(gum.loadBN(str(path)))
+    for name in ("A", "B", "C"):
+        np.testing.assert_allclose(vs.infer(ours)[name], vs.infer(theirs)[name], rtol=1e-6)
+
+
+def test_default_rows_ask_for_no_memory_that_the_text_does_not_have_room_for() -> None:
+    states = ", ".join(f"s{i}" for i in range(50))
+    text = "".join(
+        f"variable v{i} {{ type discrete [50] {{ {states} }}; }}\n"
+        f"probability (v{i}) {{ table {'0.02 ' * 50}; }}\n"
+        for i in range(1, 6)
+    )
+    head = f"variable v0 {{ type discrete [50] {{ {states} }}; }}\n"
+    body = f" {{ default {'0.02 ' * 50}; }}\n"
+    few = f"probability (v0 | v1, v2){body}"
+    assert vs.read_bif((head + text + few).encode()).factors[0].log_table.shape == (50, 50, 50)
+    many = f"probability (v0 | v1, v2, v3, v4){body}"
+    with pytest.raises(TextFormatError, match="numbers are needed, but the block has"):
+        vs.read_bif((head + text + many).encode())
 
 
 @pytest.mark.parametrize("number", ["1_0", "inf", "nan", "+0.5", "-0.0", "\u0661", "0x1", "1e999"])

@@ -83,11 +83,13 @@ def quiet_option(command: Command) -> Command:
     return click.option("--quiet", "-q", is_flag=True, help="Show no progress.")(command)
 
 
-def constraints_option(verb: str) -> Callable[[Command], Command]:
-    """Add ``--constraints``."""
+def constraints_option(verb: str, default: str | None = None) -> Callable[[Command], Command]:
+    """Add ``--constraints``; with a `default`, which help tells, "none" is a choice too."""
+    names = list(SCHEMES) if default is None else [*SCHEMES, "none"]
+    more = "" if default is None else f" [default: {default}]"
     return click.option(
-        "--constraints", type=click.Choice(list(SCHEMES)),
-        help=f"{verb} so that no labels break this scheme, as I-PER after O does in BIO.",
+        "--constraints", type=click.Choice(names),
+        help=f"{verb} so that no labels break this scheme, as I-PER after O does in BIO.{more}",
     )  # fmt: skip
 
 

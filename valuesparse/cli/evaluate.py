@@ -11,7 +11,7 @@ import click
 from valuesparse.cli._models import one_line_errors
 from valuesparse.cli._streams import Input
 from valuesparse.crf._entities import SCHEMES
-from valuesparse.crf.corpora._formats import FORMATS
+from valuesparse.crf.corpora._formats import FORMATS, told_format
 
 if TYPE_CHECKING:
     from valuesparse.crf.corpora import Evaluation
@@ -29,7 +29,7 @@ _FORMATS = [kind for kind in FORMATS if kind != "text"]  # it has no labels
 )  # fmt: skip
 @click.option(
     "--system", "system_column", metavar="COLUMN",
-    help="Name or number of the labels of SYSTEM. [default: the one named predicted, or the last]",
+    help="Name or number of the labels of SYSTEM. [default: those that tag wrote, or the last]",
 )  # fmt: skip
 @click.option("--word", metavar="COLUMN", help="Name or number, from 1, of the column of words.")
 @click.option(
@@ -42,7 +42,8 @@ _FORMATS = [kind for kind in FORMATS if kind != "text"]  # it has no labels
 )  # fmt: skip
 @click.option(
     "--input-format", type=click.Choice(_FORMATS), metavar="|".join(_FORMATS),
-    help="Format of both, where names do not tell; of - conll is the default.",
+    help="Format of both, or of - where the other's name tells its own. [default: what names "
+    "tell, else conll]",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, of shares.")
 def evaluate(
@@ -52,19 +53,29 @@ def evaluate(
 
     \b
     Examples:
-      valuesparse eval gold.conll tagged.conll --system 3
-      valuesparse tag ner.crfsuite gold.conll --marginals none | valuesparse eval gold.conll -
+      valuesparse eval gold.conll tagged.conll
+      valuesparse tag ner.crfsuite gold.conll | valuesparse eval gold.conll -
+      valuesparse eval gold.conll tagged.conll --system 3 --json
 
-    Entities, of labels such as B-PER, are counted as seqeval does. For CoNLL that was tagged with
-    probabilities say --system: the last column holds those.
+    Entities, of labels such as B-PER, are counted as seqeval does.
     """  # noqa: D301 (click takes the backspace itself)
     from valuesparse.crf.corpora import evaluate as compare
 
+    # Where one of the two is a pipe, and the name of the other tells, it is meant for the pipe.
+    formats = {
+        name: None if _told(one) and not isinstance(other, Path) else input_format
+        for name, one, other in (("gold", gold, system), ("system", system, gold))
+    }
     with one_line_errors(None):
         found = compare(
-            gold, system, gold_format=input_format, system_format=input_format, **options
+            gold, system, gold_format=formats["gold"], system_format=formats["system"], **options
         )
     click.echo(_as_json(found) if as_json else _as_text(found))
+
+
+def _told(source: Any) -> bool:
+    """Return whether the name of a file tells its format."""
+    return isinstance(source, Path) and told_format(source) is not None
 
 
 def _as_json(found: Evaluation) -> str:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     "--n-best", type=click.IntRange(min=1), metavar="N",
     help="Write the N best label sequences, each with its own probability.",
 )  # fmt: skip
-@constraints_option("Tag")
+@constraints_option("Tag", "that of MODEL's training")
 @click.option(
     "--zeta", "-z", type=click.FloatRange(0, 1), default=1.0, metavar="ζ",
     help="Below 1, marginals are faster and approximate; valuesparse tune recommends.",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import stat
+import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -18,7 +20,7 @@ from valuesparse.io.errors import ModelFormatError, TextFormatError
 
 __all__ = [
     "BLANK", "ENDS", "Given", "Line", "Source", "as_source", "as_sources", "boundary", "first_line",
-    "is_gzip", "largest", "lines", "located", "text_size",
+    "is_gzip", "largest", "lines", "located", "spooled", "text_size",
 ]  # fmt: skip
 
 #: What stands between sentences: a blank line, or the end of any line.
@@ -84,6 +86,22 @@ def is_gzip(path: Source) -> bool:
 def text_size(path: Path) -> int:
     """Return the size of a file in bytes, as it stands."""
     return os.stat(path).st_size
+
+
+@contextmanager
+def spooled(source: Source) -> Iterator[Path]:
+    """Give a file with what a source holds: the source itself, or a copy of a stream, which goes.
+
+    It is for formats whose end is read first.
+    """
+    if not isinstance(source, Stream):
+        yield source
+        return
+    with tempfile.TemporaryDirectory(prefix="valuesparse-") as folder:
+        path = Path(folder, "stream")
+        with source.reader() as reader, open(path, "wb") as file:
+            shutil.copyfileobj(reader, file)
+        yield path
 
 
 @contextmanager

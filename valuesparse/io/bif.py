@@ -31,10 +31,15 @@ _ROUNDED = 2.0**-52
 _COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*(?:\*/|\Z)|//[^\n]*")
 _BLOCK = re.compile(r"\s*(network|variable|probability)\b([^{}]*)\{", re.DOTALL)
 _TYPE = re.compile(r"type\s+discrete\s*\[\s*(\d{1,10})\s*\]\s*$", re.ASCII)
-_HEAD = re.compile(r"\s*(table\b|\(([^()]*)\))")
+_HEAD = re.compile(r"\s*(table\b|default\b|\(([^()]*)\))")
 _WORD = re.compile(r"[^\s,]+")
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_TABLE: tuple[str, ...] = ("table",)
+# No state has such a name.
+_TABLE: tuple[str, ...] = (";table",)
+_DEFAULT: tuple[str, ...] = (";default",)
+# Entries of tables that `default` rows may fill, and for each byte of the file: a few words of a
+# text could ask for any memory.
+_FREE, _PER_BYTE = 1 << 22, 4
 NAME = re.compile(r"[^\s,|(){}\[\];]+(?: +[^\s,|(){}\[\];]+)*")
 LONGEST_NAME = 1000
 # Characters of which numbers without a sign are made, and what stands between them.
@@ -70,6 +75,7 @@ class _Text:
             raise TextFormatError("text", error.start, problem, line, token) from None
         text = text.replace("\r", " ").replace('"', " ")
         self.text = text
+        self._room = max(_FREE, _PER_BYTE * len(data))
         if "/" in text:
             self.text = _COMMENT.sub(self._blank, text)
 
@@ -77,6 +83,11 @@ class _Text:
         if match[0].startswith("/*") and not (match[0].endswith("*/") and len(match[0]) > 3):
             raise self.error(match.start(), "comment", "{} begins one that does not end")
         return re.sub(r"[^\n]", " ", match[0])
+
+    def take_room(self, size: int) -> bool:
+        """Whether there is room for so many entries that the text does not spell out."""
+        self._room -= size
+        return self._room >= 0
 
     def error(self, at: int, chunk: str, problem: str) -> TextFormatError:
         """Return the error for the word at a place; ``{}`` in `problem` stands for the word."""
@@ -115,7 +126,8 @@ def read_bif(source: Source) -> FactorGraph:
 
     Notes
     -----
-    Only discrete variables, and only tables in full (no ``default`` rows).
+    Only discrete variables. A ``default`` row stands for all rows that a block does not have; such
+    tables may have 2**22 entries in all, or 4 for each byte of the file.
 
     Examples
     --------
@@ -258,7 +270,7 @@ def _probability(
     if len(names) > MAX_SCOPE:
         raise text.error(begin, chunk, f"it has more than {MAX_SCOPE} variables")
     size = math.prod(len(variables[name].states) for name in names)
-    if 2 * size > len(body):
+    if 2 * size > len(body) and not ("default" in body and text.take_room(size)):
         raise text.error(
             begin, chunk, f"{size} numbers are needed, but the block has {len(body)} characters"
         )
@@ -330,12 +342,13 @@ def _row_by_row(
         at += len(entry) + 1
     if rest.strip():
         raise text.error(at, chunk, "expected a semicolon after what begins with {}")
+    default = None if _TABLE in rows else rows.pop(_DEFAULT, None)
     needed = 1 if _TABLE in rows else size // k
-    if len(rows) != needed:
+    if len(rows) != needed and default is None:
         raise text.error(begin, chunk, f"{len(rows)} rows, but {needed} are needed")
     if _TABLE in rows:  # the variable itself changes slowest
         return np.array(rows[_TABLE]).reshape(k, -1).T.ravel().tolist()
-    values = [0.0] * size
+    values = [0.0] * size if default is None else default * (size // k)
     for row, numbers in rows.items():
         at = 0
         for parent, state in zip(parents, row, strict=True):
@@ -347,14 +360,18 @@ def _row_by_row(
 def _row(
     text: _Text, entry: str, at: int, chunk: str, scope: list[_Variable], size: int
 ) -> tuple[tuple[str, ...], list[float]]:
-    """Return the states and numbers of ``table 0.1, 0.9`` or ``(state, state) 0.1, 0.9``."""
+    """Return the states and numbers of ``(state, state) 0.1, 0.9``, or those of a whole table.
+
+    ``table`` has no states, and ``default`` stands for all that are not there.
+    """
     match = _HEAD.match(entry)
     if match is None:
-        problem = "{} rows are not supported" if entry.split()[0] == "default" else "unexpected {}"
-        raise text.error(at, chunk, f"{problem}: expected a table or (states of the parents)")
+        problem = "unexpected {}: expected a table, default or (states of the parents)"
+        raise text.error(at, chunk, problem)
     child, *parents = scope
     if match[2] is None:
-        row, wanted = _TABLE, size
+        whole = match[1] == "table"
+        row, wanted = (_TABLE, size) if whole else (_DEFAULT, len(child.states))
     else:
         row, wanted = tuple(word.strip() for word in match[2].split(",")), len(child.states)
         if not parents and match[2].strip() == "":

@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from valuesparse.corpora._files import digest_of, fingerprint
+from valuesparse.crf._schemes import SCHEMES
 from valuesparse.io._files import flush, replacing, write_bytes
 from valuesparse.io._json import parse_json, read_json
 
-__all__ = ["beside", "read_beside", "require_tied", "write_pair"]
+__all__ = ["CONSTRAINTS", "beside", "constraints_of", "read_beside", "require_tied", "write_pair"]
 
 # JSON can write what UTF-8 cannot.
 _HALF = re.compile("[\ud800-\udfff]")
 #: The file beside a model has its SHA-256 under this name.
 _TIE = "model_sha256"
+#: The tagging scheme that a model was trained under has this name.
+CONSTRAINTS = "constraints"
 #: Until a model is in place, the contents kept for the one that it replaces.
 _BEFORE = "before"
 # The largest file beside a model: two templates of 1 MiB fit, however JSON writes them.
@@ -130,6 +133,35 @@ def read_beside(model: Path, digest: str | None = None) -> dict[str, Any]:
         raise ValueError(f"{path}: {_BEFORE!r}: {problem}") from None
     # A training that was killed left the model that it was to replace.
     return old if old.get(_TIE) == digest else found
+
+
+def constraints_of(model: Path, asked: str | None, digest: str) -> str | None:
+    """Return the tagging scheme asked for, else the one that a model was trained under.
+
+    Parameters
+    ----------
+    model : Path
+        The model.
+    asked : str or None
+        A scheme, or "none" for no scheme at all; None: that of the file beside the model.
+    digest : str
+        The SHA-256 of the model. A file beside it that belongs to another model is not asked.
+
+    Raises
+    ------
+    ValueError
+        The file beside the model names no scheme.
+    """
+    if asked is not None:
+        return None if asked == "none" else asked
+    kept = read_beside(model, digest)
+    found = kept.get(CONSTRAINTS) if kept.get(_TIE) == digest else None
+    if found is not None and found not in SCHEMES:
+        names = ", ".join(SCHEMES)
+        raise ValueError(
+            f"{beside(model)}: {CONSTRAINTS!r} must be one of {names}, not {found[:80]!r}"
+        )
+    return found
 
 
 def _texts(path: Path, found: Any) -> dict[str, Any]:

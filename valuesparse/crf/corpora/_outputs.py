@@ -10,14 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse.crf.corpora._formats import Block
+from valuesparse.crf.corpora._parquet import RowFormat
 from valuesparse.crf.corpora._reader import Form
 
 __all__ = ["CONVERTED", "Answer", "Marginals", "Output", "output_format"]
 
 Marginals = npt.NDArray[np.float64]
 
-#: Formats that sentences of any other text format can be written in.
-CONVERTED = ("conll", "tsv", "jsonl")
+#: Formats that sentences of any other format can be written in.
+CONVERTED = ("conll", "tsv", "jsonl", "parquet")
 # In the place of a label where there are fewer label sequences than asked for.
 _NONE = "_"
 
@@ -54,7 +55,7 @@ def output_format(kind: str, asked: str | None, told: str | None = None) -> str:
     ('conllu', 'conll', 'jsonl')
     """
     found = asked or told or ("conll" if kind == "text" else kind)
-    known = (kind,) if kind == "parquet" else tuple(dict.fromkeys((kind, *CONVERTED)))
+    known = tuple(dict.fromkeys((kind, *CONVERTED)))
     known = tuple(one for one in known if one != "text")  # it has no place for labels
     if found not in known:
         raise ValueError(
@@ -68,7 +69,7 @@ class Output:
 
     Parameters
     ----------
-    form : LineFormat or SentenceFormat
+    form : LineFormat, SentenceFormat or RowFormat
         How they were read.
     kind : str
         The format to write; see `output_format`.
@@ -81,7 +82,12 @@ class Output:
     """
 
     def __init__(
-        self, form: Form, kind: str, labels: Sequence[str], marginals: str, n_best: int | None
+        self,
+        form: Form | RowFormat,
+        kind: str,
+        labels: Sequence[str],
+        marginals: str,
+        n_best: int | None,
     ) -> None:
         self._kind, self._labels, self._marginals = kind, labels, marginals
         self._n_best, self._word = n_best, form.columns.word
@@ -123,10 +129,14 @@ class Output:
                     raise ValueError(f"word {i + 1}, {word[:40]!r}, cannot stand in a column")
         rows = block.rows
         if self._kind == "tsv":
-            rows = [[row[self._word]] for row in rows]
+            rows = [[word] for word in self.words(block)]
         return "".join(
             "\t".join([*row, *some]) + "\n" for row, some in zip(rows, cells, strict=True)
         ) + ("\n" if rows else "")
+
+    def words(self, block: Block) -> list[str]:
+        """Return the words of a sentence."""
+        return [row[self._word] for row in block.rows]
 
     def _cells(self, answer: Answer) -> list[list[str]]:
         """Return what is written for each word, beside what was read."""
@@ -178,7 +188,7 @@ class Output:
         if block.record is not None:
             record: dict[str, Any] = dict(block.record)
         else:
-            record = {"words": [row[self._word] for row in block.rows]}
+            record = {"words": self.words(block)}
         record["predicted"] = answer.tags
         if answer.best is not None:
             with_p = self._marginals != "none"

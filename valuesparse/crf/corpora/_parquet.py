@@ -9,11 +9,12 @@ from typing import IO, Any
 
 from valuesparse._extras import require
 from valuesparse.corpora._blocks import BATCH, BATCH_TOKENS, LONGEST
+from valuesparse.corpora._text import Source
 from valuesparse.crf.corpora._footer import Column, read_columns
-from valuesparse.crf.corpora._formats import ARGUMENTS
+from valuesparse.crf.corpora._formats import ARGUMENTS, Block, Columns
 from valuesparse.io.errors import ModelFormatError
 
-__all__ = ["ParquetTable"]
+__all__ = ["ParquetTable", "RowFormat", "added_fields", "new_writer"]
 
 _TAGS = "tags"
 # The most bytes of a sentence.
@@ -37,6 +38,8 @@ class ParquetTable:
         Where they were said, for errors.
     preferred : str, optional
         Another name of the column of labels, where there is one so named.
+    source : Path or Stream, optional
+        What errors name, where the file is a copy of it.
     """
 
     def __init__(
@@ -46,11 +49,13 @@ class ParquetTable:
         tag: str | None,
         places: tuple[str, str] = ARGUMENTS,
         preferred: str | None = None,
+        source: Source | None = None,
     ) -> None:
         require("parquet", "pyarrow")
         import pyarrow.parquet
 
         self.path, self.places = path, places
+        self.source: Source = path if source is None else source
         self.word, self.tag = word or "words", tag or _TAGS
         with self._named(), pyarrow.parquet.ParquetFile(path) as file:
             self.schema: Any = file.schema_arrow
@@ -78,7 +83,7 @@ class ParquetTable:
         if self.word not in self.schema.names:
             names = ", ".join(self.schema.names)
             raise ValueError(
-                f"{places[0]}: no column {self.word!r} in {self.path.name} among {names}"
+                f"{places[0]}: no column {self.word!r} in {self.source.name} among {names}"
             )
         self._require_texts(places[0], self.word)
 
@@ -95,14 +100,14 @@ class ParquetTable:
             # The system failed; the contents of the file are not to blame.
             if isinstance(error, OSError) and error.errno is not None:
                 problem = error.strerror or str(error)
-                raise OSError(error.errno, problem, str(self.path)) from error
+                raise OSError(error.errno, problem, str(self.source)) from error
             text = " ".join(str(error).split())
             text = text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + " ..."
             raise self._damaged(f"cannot be read: {text}") from error
 
     def _damaged(self, problem: str) -> ModelFormatError:
         found = ModelFormatError("Parquet data", 0, problem)
-        found.path = str(self.path)
+        found.path = str(self.source)
         return found
 
     def _fullest(self, number: int, columns: Sequence[Column], rows: int) -> int:
@@ -138,7 +143,8 @@ class ParquetTable:
             inner is not None and (kinds.is_string(inner) or kinds.is_large_string(inner))
         ):
             raise ValueError(
-                f"{what}: column {column!r} of {self.path.name} must hold lists of str, not {kind}"
+                f"{what}: column {column!r} of {self.source.name} must hold lists of str, "
+                f"not {kind}"
             )
 
     def batches(self, groups: Sequence[int]) -> Iterator[Any]:
@@ -181,7 +187,7 @@ class ParquetTable:
             rows = self.texts(batch, column)
             at = next(i for i, some in enumerate(rows) if some and None in some)
             raise ValueError(
-                f"{what}: {self.path.name}, row {row + at}: a null in column {column!r}"
+                f"{what}: {self.source.name}, row {row + at}: a null in column {column!r}"
             )
 
     def sentences(self, labelled: bool) -> Iterator[tuple[list[list[str]], list[str] | None]]:
@@ -193,7 +199,7 @@ class ParquetTable:
         if not found and (labelled or self.tag != _TAGS):
             names = ", ".join(self.schema.names)
             raise ValueError(
-                f"{self.places[1]}: no column {self.tag!r} in {self.path.name} among {names}"
+                f"{self.places[1]}: no column {self.tag!r} in {self.source.name} among {names}"
             )
         if found:
             self._require_texts(self.places[1], self.tag)
@@ -209,21 +215,13 @@ class ParquetTable:
 
     def writer(self, file: IO[bytes], marginals: str) -> Any:
         """Return what writes batches with the columns that tagging adds."""
-        import pyarrow
-        import pyarrow.parquet
-
-        added = [("predicted", pyarrow.list_(pyarrow.string()))]
-        if marginals != "none":
-            added.append(("probability", pyarrow.list_(pyarrow.float64())))
-        if marginals == "all":
-            added.append(("marginals", pyarrow.list_(pyarrow.list_(pyarrow.float64()))))
         schema = self.schema
-        for name, kind in added:
-            if name in schema.names:
-                raise ValueError(f"{self.path.name} has a column {name!r} already")
-            schema = schema.append(pyarrow.field(name, kind))
+        for field in added_fields(marginals):
+            if field.name in schema.names:
+                raise ValueError(f"{self.source.name} has a column {field.name!r} already")
+            schema = schema.append(field)
         with self._named():
-            return pyarrow.parquet.ParquetWriter(file, schema)
+            return new_writer(file, schema)
 
     @staticmethod
     def extended(batch: Any, schema: Any, columns: Sequence[Any]) -> Any:
@@ -233,3 +231,42 @@ class ParquetTable:
         kinds = [schema.field(i).type for i in range(batch.num_columns, len(schema))]
         arrays = [pyarrow.array(c, k) for c, k in zip(columns, kinds, strict=True)]
         return pyarrow.record_batch([*batch.columns, *arrays], schema=schema)
+
+
+def added_fields(marginals: str) -> list[Any]:
+    """Return the fields that tagging adds."""
+    import pyarrow
+
+    added = [("predicted", pyarrow.list_(pyarrow.string()))]
+    if marginals != "none":
+        added.append(("probability", pyarrow.list_(pyarrow.float64())))
+    if marginals == "all":
+        added.append(("marginals", pyarrow.list_(pyarrow.list_(pyarrow.float64()))))
+    return [pyarrow.field(name, kind) for name, kind in added]
+
+
+def new_writer(file: IO[bytes], schema: Any) -> Any:
+    """Return what writes record batches, a row group each."""
+    import pyarrow.parquet
+
+    return pyarrow.parquet.ParquetWriter(file, schema)
+
+
+class RowFormat:
+    """Gives the rows of a table as `LineFormat` gives sentences, to be written in other formats."""
+
+    kind = "parquet"
+    header = None
+    columns = Columns(0, -1)
+
+    def __init__(self, table: ParquetTable) -> None:
+        self._table = table
+
+    def blocks(self, groups: Sequence[int]) -> Iterator[Block]:
+        """Yield the sentences of row groups."""
+        table = self._table
+        for batch in table.batches(groups):
+            for found in table.texts(batch, table.word):
+                words = found or []
+                size = sum(map(len, words))
+                yield Block([], [], [[word] for word in words], None, size, {"words": words})

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from valuesparse.corpora._files import digest_of
 from valuesparse.corpora._stream import Stream
-from valuesparse.corpora._text import Line, Source, first_line, largest, lines, located
+from valuesparse.corpora._text import Line, Source, first_line, largest, lines, located, spooled
 from valuesparse.crf.corpora._beside import beside, read_beside, require_tied
 from valuesparse.crf.corpora._features import (
     TEMPLATE,
@@ -43,7 +43,6 @@ __all__ = [
     "kind_of",
     "line_format",
     "open_lines",
-    "require_file",
 ]
 
 #: The name of what makes attributes, or a function of the words of a sentence.
@@ -223,13 +222,6 @@ def open_lines(source: Source, kind: str, how: Extraction) -> tuple[Form, Iterat
     return _form(source, kind, how, "" if first is None else first.text), stream
 
 
-def require_file(source: Source) -> Path:
-    """Return the path of a file; a format whose end is read first cannot be a stream."""
-    if isinstance(source, Stream):
-        raise ValueError(f"{source.name}: Parquet cannot be read from a pipe; give a file")
-    return source
-
-
 def _form(source: Source, kind: str, how: Extraction, first: str) -> Form:
     header = None
     if kind == "tsv":
@@ -295,11 +287,11 @@ class Reader:
         """Yield the sentences that have tokens."""
         how = self.extraction
         if self.kind == "parquet":
-            path = require_file(self.path)
-            table = ParquetTable(path, how.word, how.tags, how.places, how.preferred)
-            for rows, labels in table.sentences(self.labelled):
-                if rows:
-                    yield Sentence(rows, None, labels)
+            with spooled(self.path) as path:
+                table = ParquetTable(path, how.word, how.tags, how.places, how.preferred, self.path)
+                for rows, labels in table.sentences(self.labelled):
+                    if rows:
+                        yield Sentence(rows, None, labels)
             return
         try:
             form, stream = open_lines(self.path, self.kind, how)

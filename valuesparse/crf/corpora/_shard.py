@@ -22,18 +22,19 @@ from valuesparse.corpora._text import (
     largest,
     lines,
     located,
+    spooled,
     text_size,
 )
 from valuesparse.crf.corpora._formats import ONE_LINE, Block, items_of, size_of
 from valuesparse.crf.corpora._outputs import Answer, Output, output_format
-from valuesparse.crf.corpora._parquet import ParquetTable
+from valuesparse.crf.corpora._parquet import ParquetTable, RowFormat
+from valuesparse.crf.corpora._parquet_output import ParquetOutput, columns_of
 from valuesparse.crf.corpora._reader import (
     Extraction,
     Form,
     extractor_of,
     line_format,
     open_lines,
-    require_file,
 )
 from valuesparse.crf.corpora._templates import weight_of
 from valuesparse.crf.crfsuite import Tagger
@@ -166,8 +167,9 @@ def tag_all(
     """
     where = _Where(source, kind, settings, threads)
     if kind == "parquet":
-        path = require_file(source)
-        return _tag_groups(ParquetTable(path, *_columns(settings)), None, where, Halt(), file)
+        with spooled(source) as path:
+            table = ParquetTable(path, *_columns(settings), source=source)
+            return _tag_groups(table, None, where, Halt(), file)
     try:
         form, stream = open_lines(source, kind, settings.extraction)
         blocks = form.blocks(stream, largest(source))
@@ -210,7 +212,7 @@ def _tag_lines(job: Job, halt: Halt) -> Counts:
 
 
 def _read(
-    blocks: Iterable[Block], form: Form, where: _Where, halt: Halt
+    blocks: Iterable[Block], form: Form | RowFormat, where: _Where, halt: Halt
 ) -> Iterator[tuple[list[Block], list[Sequence[Any]]]]:
     """Yield sentences with their attributes, as many as are tagged together."""
     attributes = where.kind == "attributes"
@@ -223,7 +225,7 @@ def _read(
 
 def _tag_blocks(
     read: Iterable[tuple[list[Block], list[Sequence[Any]]]],
-    form: Form,
+    form: Form | RowFormat,
     where: _Where,
     file: IO[bytes],
 ) -> Counts:
@@ -231,19 +233,30 @@ def _tag_blocks(
     labels = tagger_of(settings.model, settings.digest, settings.constraints).labels()
     kind = output_format(where.kind, settings.output_format)
     output = Output(form, kind, labels, settings.marginals, settings.n_best)
+    table = ParquetOutput(file, labels, settings.marginals) if kind == "parquet" else None
     sentences = tokens = 0
-    file.write(output.heading().encode())
+    if table is None:
+        file.write(output.heading().encode())
     for batch, items in read:
         texts = []
         for block, answer in zip(batch, _answers(items, settings, where.threads), strict=True):
-            try:
-                texts.append(output.written(block, answer))
-            except ValueError as error:
-                raise ValueError(f"{where.source.name}: {error}") from None
+            if table is not None:
+                table.add(output.words(block), answer)
+            else:
+                texts.append(_written(output, block, answer, where))
             count = len(answer.tags)
             sentences, tokens = sentences + bool(count), tokens + count
         file.write("".join(texts).encode())
+    if table is not None:
+        table.close()
     return Counts(sentences, tokens)
+
+
+def _written(output: Output, block: Block, answer: Answer, where: _Where) -> str:
+    try:
+        return output.written(block, answer)
+    except ValueError as error:
+        raise ValueError(f"{where.source.name}: {error}") from None
 
 
 def _from(source: Path, first: int, last: int | None) -> Iterator[Line]:
@@ -267,27 +280,25 @@ def _tag_groups(
 ) -> Counts:
     """Tag row groups of a table, None for all of them."""
     settings = where.settings
+    groups = range(table.groups) if groups is None else groups
+    kind = output_format("parquet", settings.output_format)
+    if kind != "parquet":
+        form = RowFormat(table)
+        read = _read(halt.heeded(form.blocks(groups)), form, where, halt)
+        return _tag_blocks(read, form, where, file)
     extract = extractor_of(settings.extraction)
     labels = tagger_of(settings.model, settings.digest, settings.constraints).labels()
     number = {label: k for k, label in enumerate(labels)}
     sentences = tokens = 0
     with table.writer(file, settings.marginals) as writer:
-        for batch in table.batches(range(table.groups) if groups is None else groups):
+        for batch in table.batches(groups):
             rows = [[[w] for w in words or []] for words in table.texts(batch, table.word)]
             answers: list[Answer] = []
             for _, items in _with_items(
                 [rows], lambda some: extract(some, 0) if some else [], where, halt
             ):
                 answers += _answers(items, settings, where.threads)
-            columns: list[Any] = [[answer.tags for answer in answers]]
-            tables = [[] if a.table is None else a.table.tolist() for a in answers]
-            if settings.marginals != "none":
-                columns.append([
-                    [p[number[tag]] for tag, p in zip(a.tags, some, strict=True)]
-                    for a, some in zip(answers, tables, strict=True)
-                ])  # fmt: skip
-            if settings.marginals == "all":
-                columns.append(tables)
+            columns = columns_of(answers, number, settings.marginals)
             writer.write_batch(table.extended(batch, writer.schema, columns))
             sentences += len(answers)
             tokens += sum(len(answer.tags) for answer in answers)

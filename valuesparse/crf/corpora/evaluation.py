@@ -9,9 +9,10 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from valuesparse.corpora._files import as_paths
+from valuesparse.corpora._stream import Stream
 from valuesparse.corpora._text import Given, Source, as_source
-from valuesparse.crf.corpora._formats import CONLLU, FORMATS
-from valuesparse.crf.corpora._reader import Extraction, Reader, Sentence, kind_of
+from valuesparse.crf.corpora._formats import CONLLU, FORMATS, told_format
+from valuesparse.crf.corpora._reader import Extraction, Reader, Sentence
 from valuesparse.crf.metrics import Score, Tally
 
 __all__ = ["Evaluation", "evaluate"]
@@ -77,11 +78,12 @@ def evaluate(
         Name or number (from 1) of the column of labels. By default in `gold` the last one of CoNLL,
         UPOS in CoNLL-U, ``tag``, ``label`` or the last one in TSV, ``tags`` in JSON Lines and
         Parquet; in `system` the one named ``predicted``, which in CoNLL-U is an entry of MISC, or
-        as in `gold`.
+        as in `gold`. CoNLL has no names: there it is the column of labels that :func:`tag_file`
+        adds, the best one of several, or else the last that does not hold probabilities.
     word : str, optional
         Name or number of the column of words.
     gold_format, system_format : str, optional
-        Formats of the files; by default their names tell, and a file that is open is CoNLL.
+        Formats of the files; by default their names tell, and where they do not it is CoNLL.
     scheme : str, optional
         As of :func:`valuesparse.crf.metrics.entities`.
     train : iterable of paths
@@ -113,14 +115,21 @@ def evaluate(
             raise ValueError(f"{name} must be one of {', '.join(FORMATS)}, not {kind!r}")
     known = _words(train, gold_format, word)
     first, second = as_source(gold), as_source(system)
-    right = _labelled(first, gold_format, word, gold_column, "gold_column", False)
-    found = _labelled(second, system_format, word, system_column, "system_column", True)
+    kind, other_kind = _kind(first, gold_format), _kind(second, system_format)
+    if kind == other_kind == "attributes" and system_column is None:
+        other_kind = "conll"  # a tagged one has columns: the label that was there, and those found
+    right = _labelled(first, kind, word, gold_column, "gold_column", False)
+    found = _labelled(second, other_kind, word, system_column, "system_column", True)
+    place: int | None = None
     tally = Tally(scheme)
     unknown = unknown_right = 0
     for number, (one, other) in enumerate(zip_longest(right, found), 1):
         _require_same(number, one, other)
         assert one is not None
         assert other is not None
+        if other_kind == "conll" and system_column is None:
+            place = _found_column(one, other) if place is None else place
+            other = _with_column(other, place, number)
         try:
             tally.add(one.labels, other.labels)
         except ValueError as error:
@@ -141,11 +150,17 @@ def evaluate(
 
 
 class _Labelled(NamedTuple):
-    """A sentence: where it is from, its words if there are any, and its labels."""
+    """A sentence: where it is from, its words if there are any, its labels, and its columns."""
 
     name: str
     words: list[str] | None
     labels: list[str]
+    rows: list[list[str]]
+
+
+def _kind(source: Source, given: str | None) -> str:
+    """Return the format of a file: said, else told by its name, else CoNLL."""
+    return given or (None if isinstance(source, Stream) else told_format(source)) or "conll"
 
 
 def _words(
@@ -155,7 +170,8 @@ def _words(
     known: set[str] | None = None
     for path in as_paths(train):
         known = set() if known is None else known
-        reader = Reader(path, kind, Extraction("words", None, word, None), labelled=False)
+        how = Extraction("words", None, word, None)
+        reader = Reader(path, _kind(path, kind), how, labelled=False)
         for sentence in reader:
             words = _forms(reader, sentence)
             if words is None:
@@ -171,10 +187,9 @@ def _forms(reader: Reader, sentence: Sentence) -> list[str] | None:
 
 
 def _labelled(
-    source: Source, kind: str | None, word: str | None, column: str | None, what: str, system: bool
+    source: Source, kind: str, word: str | None, column: str | None, what: str, system: bool
 ) -> Iterator[_Labelled]:
     """Yield the sentences of a file."""
-    kind = kind or kind_of(source)
     how = Extraction("words", None, word, column, places=("word", what))
     misc = system and kind == "conllu" and column in (None, _PREDICTED)
     named = system and column is None and kind in ("tsv", "jsonl", "parquet")
@@ -185,11 +200,6 @@ def _labelled(
     for number, sentence in enumerate(reader, 1):
         labels = sentence.labels
         assert labels is not None
-        if system and column is None and number == 1 and all(map(_NUMBER.fullmatch, labels)):
-            raise ValueError(
-                f"{what}: the last column of {source} holds numbers such as {labels[0]}; say which "
-                "one has its labels, --system COLUMN (system_column=)"
-            )
         if misc:
             entries = [_predicted(row) for row in sentence.rows]
             if tagged is None:
@@ -201,7 +211,70 @@ def _labelled(
                         f"{entries.index(None) + 1}"
                     )
                 labels = [entry for entry in entries if entry is not None]
-        yield _Labelled(str(source), _forms(reader, sentence), labels)
+        yield _Labelled(str(source), _forms(reader, sentence), labels, sentence.rows)
+
+
+def _found_column(one: _Labelled, other: _Labelled) -> int:
+    """Return which column of CoNLL has the labels of a system, by a sentence of both files.
+
+    `tag` writes after the columns of its input a label and perhaps probabilities, or several
+    labels, each with that of its sequence. Others write the label last.
+
+    Raises
+    ------
+    ValueError
+        There is no such column, or several may be it.
+    """
+    rows = other.rows
+    width = len(rows[0])
+    numbers = [all(_NUMBER.fullmatch(row[i]) for row in rows) for i in range(width)]
+    own = len(one.rows[0])
+    # Columns of GOLD, and others after them; a number there is the probability of the last one.
+    begins = all(row[:own] == mine for row, mine in zip(rows, one.rows, strict=True))
+    if own < width and begins and not numbers[own]:
+        places = [i for i in range(own, width) if not numbers[i]]
+        if len(places) == 1 or _are_n_best(rows, places, numbers):
+            return places[0]
+        columns = ", ".join(str(i + 1) for i in places)
+        raise ValueError(
+            f"system_column: columns {columns} of {other.name} may all be labels; say which one, "
+            "--system COLUMN (system_column=)"
+        )
+    places = [i for i in range(1, width) if not numbers[i]]
+    if not places:
+        raise ValueError(
+            f"system_column: the last column of {other.name} holds numbers such as {rows[0][-1]}; "
+            "say which one has its labels, --system COLUMN (system_column=)"
+        )
+    # Counted from the end, as sentences may have more or fewer columns.
+    for i, place in enumerate(places):
+        if _are_n_best(rows, places[i:], numbers):
+            return place - width
+    return places[-1] - width
+
+
+def _are_n_best(rows: list[list[str]], places: list[int], numbers: list[bool]) -> bool:
+    """Return whether columns are the best label sequences, each with one number of its own.
+
+    The numbers are the same for all words of a sentence, fall, and do not exceed 1 together.
+    """
+    if len(places) < 2 or [*range(places[0], len(numbers), 2)] != places or not numbers[-1]:
+        return False
+    columns = [{row[i + 1] for row in rows} for i in places]
+    if any(len(column) > 1 for column in columns):
+        return False
+    found = [float(column.pop()) for column in columns]
+    return found == sorted(found, reverse=True) and sum(found) <= 1 + 1e-6 * len(found)
+
+
+def _with_column(sentence: _Labelled, place: int, number: int) -> _Labelled:
+    """Return a sentence with the labels of a column."""
+    for row in sentence.rows:
+        if not -len(row) <= place < len(row):
+            raise ValueError(
+                f"{sentence.name}: sentence {number}: no column {place + 1} among {len(row)}"
+            )
+    return sentence._replace(labels=[row[place] for row in sentence.rows])
 
 
 def _predicted(row: list[str]) -> str | None:

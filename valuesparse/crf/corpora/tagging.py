@@ -12,6 +12,7 @@ from valuesparse.corpora._files import Target, as_paths, digest_of, fingerprint,
 from valuesparse.corpora._jobs import Counts, Job, Span, jobs_of, text_spans
 from valuesparse.corpora._run import SHARD, CorpusReport, how_of, run_shards
 from valuesparse.corpora._text import Given, as_source
+from valuesparse.crf.corpora._beside import constraints_of
 from valuesparse.crf.corpora._formats import FORMATS, format_of, told_format
 from valuesparse.crf.corpora._outputs import output_format as written_as
 from valuesparse.crf.corpora._parquet import ParquetTable
@@ -70,15 +71,16 @@ def tag_corpus(
         By default the file's name tells.
     word : str, optional
         Name or number (from 1) of the column of words.
-    output_format : {"conll", "tsv", "jsonl"}, optional
+    output_format : {"conll", "tsv", "jsonl", "parquet"}, optional
         By default that of the input; of plain text CoNLL.
     marginals : {"best", "all", "none"}
         Write the probability of the tag, of every label, or nothing.
     n_best : int, optional
         Write so many of the best label sequences, each with the probability of the whole sequence
         unless `marginals` is "none".
-    constraints : {"BIO", "BIOES", "IOB1"}, optional
-        As in :class:`Tagger`: no label sequence breaks this tagging scheme.
+    constraints : {"BIO", "BIOES", "IOB1", "none"}, optional
+        As in :class:`Tagger`: no label sequence breaks this tagging scheme. By default the scheme
+        that the model was trained under, as ``MODEL.json`` says; "none" stands for no scheme.
     zeta : float, default 1.0
         As in :meth:`Tagger.marginals_batch`.
     backend : {"threads", "loky", "dask", "ray", "spark"}
@@ -147,13 +149,14 @@ def tag_file(
     model, features, word, marginals, n_best, constraints, zeta
         As of :func:`tag_corpus`.
     source : path or binary file
-        What is tagged. A file that is open is read once, to its end; it cannot be Parquet.
+        What is tagged. A file that is open is read once, to its end; of Parquet a copy is made on
+        disk, since its end is read first.
     target : path or binary file
         Where it goes: a file that appears when it is complete, or one that is open, to which
         sentences are written as they are done.
     input_format : str, optional
         As of :func:`tag_corpus`; a file that is open is CoNLL.
-    output_format : {"conll", "tsv", "jsonl"}, optional
+    output_format : {"conll", "tsv", "jsonl", "parquet"}, optional
         By default what the name of `target` tells, else that of the input; of plain text CoNLL.
     threads : int, optional
         At least 1; by default :func:`valuesparse.get_num_threads`. Results do not depend on it.
@@ -176,11 +179,13 @@ def tag_file(
     _require_format(input_format)
     kind = input_format or kind_of(found)
     told = told_format(Path(target)) if isinstance(target, (str, os.PathLike)) else None
+    written = written_as(kind, output_format, told)
     settings = _settings(
-        Path(model).resolve(), features, word, zeta, marginals,
-        written_as(kind, output_format, told), n_best, constraints,
+        Path(model).resolve(), features, word, zeta, marginals, written, n_best, constraints
     )  # fmt: skip
-    _require_possible(kind, settings)
+    _require_possible(written, settings)
+    if written == "parquet" and told is not None and str(target).endswith(".gz"):
+        raise ValueError(f"{target}: Parquet is compressed by itself; leave out .gz")
     with opened(target) as file:
         return tag_all(found, kind, settings, resolve(threads), file, progress)
 
@@ -190,8 +195,8 @@ def _require_format(input_format: str | None) -> None:
         raise ValueError(f"input_format must be one of {', '.join(FORMATS)}, not {input_format!r}")
 
 
-def _require_possible(kind: str, settings: Settings) -> None:
-    if kind == "parquet" and settings.n_best is not None:
+def _require_possible(written: str, settings: Settings) -> None:
+    if written == "parquet" and settings.n_best is not None:
         raise ValueError("n_best is for text; Parquet has no columns for it")
 
 
@@ -216,6 +221,7 @@ def _settings(
             )
     digest = digest_of(read_file(path))
     how = extraction_of(path, features, word, digest=digest)
+    constraints = constraints_of(path, constraints, digest)
     settings = Settings(
         str(path), digest, how, as_zeta(zeta), marginals, output_format, n_best, constraints
     )
@@ -230,7 +236,7 @@ def _shards(
     kind = input_format or format_of(source)
     how = settings.extraction
     written = written_as(kind, settings.output_format)
-    _require_possible(kind, settings)
+    _require_possible(written, settings)
     if kind == "parquet":
         sizes = ParquetTable(source, how.word, None, how.places).sizes
         spans = [Span(i, i + 1, size) for i, size in enumerate(sizes)]
@@ -243,7 +249,7 @@ def _shards(
 
 def _renamed(name: str, kind: str) -> str:
     """Return the name of a file in another format."""
-    packed = ".gz" if name.endswith(".gz") else ""
+    packed = ".gz" if name.endswith(".gz") and kind != "parquet" else ""
     return f"{Path(name.removesuffix('.gz')).stem}.{kind}{packed}"
 
 

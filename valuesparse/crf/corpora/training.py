@@ -10,7 +10,7 @@ from typing import Any
 
 from valuesparse._validation import as_count
 from valuesparse.corpora._text import Given, Source, as_source, as_sources
-from valuesparse.crf.corpora._beside import beside, write_pair
+from valuesparse.crf.corpora._beside import CONSTRAINTS, beside, write_pair
 from valuesparse.crf.corpora._features import TEMPLATE
 from valuesparse.crf.corpora._formats import FORMATS
 from valuesparse.crf.corpora._reader import (
@@ -87,7 +87,8 @@ def train_corpus(
     patience : int
         Training stops once so many iterations brought nothing better.
     constraints : {"BIO", "BIOES", "IOB1"}, optional
-        As in :class:`valuesparse.crf.Trainer`; say the same to who tags.
+        As in :class:`valuesparse.crf.Trainer`. ``MODEL.json`` keeps the name, and
+        :func:`tag_corpus` tags under the same scheme unless it is told otherwise.
 
     Returns
     -------
@@ -131,6 +132,8 @@ def train_corpus(
     if features is None and kinds == {"attributes"}:
         name = "attributes"
     kept: dict[str, Any] = {"features": name, "word": word, "tags": tags}
+    if constraints is not None:
+        kept[CONSTRAINTS] = constraints
     if extraction.template is not None:
         # Its text goes with the model; the name is enough of its path.
         kept["features"] = TEMPLATE + Path(name.removeprefix(TEMPLATE)).name
