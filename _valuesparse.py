@@ -1,19 +1,87 @@
-"""The ``valuesparse`` command; outside of the package, because that may refuse to be imported."""
+"""The ``valuesparse`` command: outside of the package, which takes a while to import.
+
+The help of all commands needs click alone. A command imports the package, which may refuse that.
+"""
 
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
-__all__ = ["main"]
+if TYPE_CHECKING:
+    import click
+
+__all__ = ["COMMANDS", "group", "main"]
+
+#: The line of each command in the help of all; its module is imported when it is called.
+COMMANDS = {
+    "train": "Train a tagger.",
+    "tag": "Tag files, or what comes through a pipe.",
+    "eval": "Compare labels with the right ones.",
+    "dump": "Show what a tagger's model holds.",
+    "tune": "Measure which ζ suits a tagger and data.",
+    "parse": "Train, use and compare dependency parsers.",
+    "solve": "Answer a question about a model file.",
+    "info": "Say what a model file holds and costs.",
+    "convert": "Write a model file in another format.",
+    "demo": "Tag Cantonese, exactly and ever faster.",
+}
+
+
+def group() -> click.Group:
+    """Return the group that every command belongs to.
+
+    Raises
+    ------
+    ImportError
+        click is not installed.
+    """
+    import click
+
+    class Lazy(click.Group):
+        """A group that imports a command when it is called."""
+
+        def list_commands(self, ctx: click.Context) -> list[str]:
+            return list(COMMANDS)
+
+        def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+            if cmd_name not in COMMANDS:
+                return None
+            from valuesparse.cli import command
+
+            return command(cmd_name)
+
+        def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+            with formatter.section("Commands"):
+                formatter.write_dl(list(COMMANDS.items()))
+
+    @click.group(
+        cls=Lazy,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    @click.version_option(package_name="valuesparse", prog_name="valuesparse")
+    def valuesparse() -> None:
+        """Taggers, parsers and graphical models: train, use and measure them.
+
+        A file named - is the standard input or output. valuesparse COMMAND --help says more.
+        """
+
+    return valuesparse
 
 
 def main() -> None:
     """Run the command; the process exits with its status, 2 where a setting is refused."""
     try:
-        from valuesparse.cli import main as run
+        try:
+            commands = group()
+        except ImportError:
+            from valuesparse.cli import require_extra
+
+            require_extra()  # says how to get click
+            raise
+        commands(prog_name="valuesparse")
     except ImportError as error:
         if not (error.name or "").startswith("VALUESPARSE_"):
             raise
         sys.stderr.write(f"valuesparse: {error}\n")
         sys.exit(2)
-    run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -47,13 +48,13 @@ def output(*arguments: object) -> str:
     ],
 )
 def test_a_setting_that_is_refused_is_one_line(name: str, value: str) -> None:
-    done = valuesparse("--version", **{name: value})
+    done = valuesparse("dump", "--help", **{name: value})
     assert done.returncode == 2
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"valuesparse: {name}={value!r} ")
     module = subprocess.run(
-        [sys.executable, "-m", "valuesparse", "--version"],
+        [sys.executable, "-m", "valuesparse", "dump", "--help"],
         env={**os.environ, name: value}, cwd=tempfile.gettempdir(), capture_output=True, text=True,
         timeout=300, check=False,
     )  # fmt: skip
@@ -61,7 +62,7 @@ def test_a_setting_that_is_refused_is_one_line(name: str, value: str) -> None:
 
 
 def test_what_else_cannot_be_imported_keeps_its_traceback() -> None:
-    done = run(f"import sys; sys.modules['valuesparse.cli'] = None\n{COMMAND}", "--version")
+    done = run(f"import sys; sys.modules['valuesparse.cli'] = None\n{COMMAND}", "dump")
     assert done.returncode == 1
     assert "Traceback" in done.stderr
 
@@ -86,6 +87,33 @@ finally:
     print(sorted(new & {"rich", "matplotlib", "scipy", "joblib", "pandas", "numpy"}))
     print(sorted(name for name in set(sys.modules) - before if name.startswith("valuesparse.")))
 """
+
+
+QUICK = """
+import sys
+import _valuesparse
+sys.argv = ["valuesparse", sys.argv[1]]
+try:
+    _valuesparse.main()
+finally:
+    names = {name.partition(".")[0] for name in sys.modules}
+    print(sorted(names & {"numpy", "rich", "scipy", "valuesparse"}))
+"""
+
+
+@pytest.mark.parametrize("option", ["--help", "-h", "--version", "nonsense"])
+def test_the_help_of_all_imports_click_alone(option: str) -> None:
+    done = run(QUICK, option)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert done.returncode == (2 if option == "nonsense" else 0)
+
+
+@pytest.mark.parametrize("command", ["train", "tag", "eval", "dump"])
+def test_the_help_of_a_command_does_not_wait_for_scipy(command: str) -> None:
+    code = "import json, sys\nfrom valuesparse.cli import command\ncommand(sys.argv[1])\n"
+    done = run(code + "print(json.dumps([name for name in sys.modules]))", command)
+    names = {name.partition(".")[0] for name in json.loads(done.stdout)}
+    assert not names & {"scipy", "joblib", "rich", "pandas", "pyarrow", "matplotlib", "sklearn"}
 
 
 def test_help_imports_little() -> None:

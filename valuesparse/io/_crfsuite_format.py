@@ -27,7 +27,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 
 from valuesparse.io.errors import ModelFormatError
 
@@ -150,6 +149,8 @@ def parse_model(data: bytes, max_labels: int | None = None) -> Parts:
     index_type = np.int32 if len(features) < 2**31 else np.int64
     ends = np.zeros(n_attributes + 1, index_type)
     np.cumsum(np.bincount(of, minlength=n_attributes), out=ends[1:])
+    from scipy.sparse import csr_array  # the import takes longer than all of ours
+
     state_weights = csr_array(
         (states["weight"], states["target"].astype(index_type), ends),
         shape=(n_attributes, n_labels),

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 
 from valuesparse._crf import Scorer
 from valuesparse._validation import as_array
@@ -100,6 +99,8 @@ class CrfsuiteModel:
         # Views, so that freezing them leaves the caller's arrays writable.
         transition = as_array("transition", np.asarray(self.transition, np.float64)).view()
         transition.flags.writeable = False
+        from scipy.sparse import csr_array  # the import takes longer than all of ours
+
         weights = csr_array(self.state_weights, dtype=np.float64)
         if not weights.has_canonical_format:
             weights = weights.copy()
