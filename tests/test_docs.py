@@ -111,6 +111,46 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert link.fragment in anchors(file), target
 
 
+#: A sentence that begins so makes the reader wait for its subject; questions may.
+OPENING = re.compile(r"(?:^|[.!?:] |\| )((?:Of|What|Whatever)\b[^.?!|]*)(?![^.?!|]*\?)")
+
+
+def openings(text: str) -> list[str]:
+    """Return the sentences of a text that open with a bare Of, What or Whatever."""
+    text = re.sub(r"^(```|~~~).*?^\1$|^#+ .*?$", "", text, flags=re.M | re.S)
+    parts = re.split(r"\n\s*\n|\n(?=\s*(?:[-*#|]|\d+\.) )", text)
+    joined = (re.sub(r"^[-*#\s]+", "", " ".join(part.split())) for part in parts)
+    return [found[1] for part in joined for found in OPENING.finditer(part)]
+
+
+def test_openings_are_found() -> None:
+    text = "What counts is this.\n\n- Of two, one. So what?\n\nIt is so. Whatever\nyou say.\n"
+    assert [found.split()[0] for found in openings(text)] == ["What", "Of", "Whatever"]
+    assert openings("## What it costs\n\nWhat can be done?\n\nThe end of it.\n") == []
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md"))], ids=name_of
+)
+def test_sentences_begin_with_their_subject(page: Path) -> None:
+    assert openings(page.read_text(encoding="utf-8")) == []
+
+
+def test_docstrings_begin_sentences_with_their_subject() -> None:
+    pytest.importorskip("sklearn", reason="needs scikit-learn: the extra sklearn")
+    found = {}
+    for path in sorted(name for name in reference() if not name.startswith("valuesparse.torch")):
+        module, _, name = path.rpartition(".")
+        thing = getattr(importlib.import_module(module), name)
+        texts = [thing, *(vars(thing).values() if inspect.isclass(thing) else ())]
+        for one in texts:
+            known = one.fget if isinstance(one, property) else one
+            text = inspect.getdoc(known) if callable(known) else None
+            if text and (said := openings(re.sub(r"^ *>>> .*$", "", text, flags=re.M))):
+                found[path] = said
+    assert found == {}
+
+
 def reference() -> set[str]:
     """Return the names that the pages of the reference are made of."""
     texts = [page.read_text(encoding="utf-8") for page in (DOCS / "reference").glob("*.rst")]

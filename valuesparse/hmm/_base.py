@@ -74,9 +74,9 @@ class BaseHMM(Estimator):
     startprob_ : ndarray of shape (K,)
         Probability of each first state.
     transmat_ : ndarray of shape (K, K)
-        Probability of each next state, ``[from, to]``. What is 0 stays 0 in a fit.
+        Probability of each next state, ``[from, to]``. A 0 stays 0 in a fit.
     monitor_ : ConvergenceMonitor
-        What the last fit reported.
+        The log-likelihoods of the last fit, and whether it converged.
 
     Examples
     --------
@@ -428,7 +428,10 @@ class BaseHMM(Estimator):
         if array.dtype == object:
             array = array.astype(np.float64)
         if array.dtype.kind not in "fiub":
-            raise TypeError(f"X must hold real numbers, got dtype {array.dtype}")
+            raise TypeError(
+                f"X must hold real numbers, got dtype {array.dtype}; names of symbols are numbered "
+                "by numpy.unique(names, return_inverse=True)"
+            )
         if array.ndim != 2:
             raise ValueError(
                 f"Expected 2D array: X must have shape (N, n_features), got {array.shape}; one "

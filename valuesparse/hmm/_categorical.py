@@ -52,7 +52,7 @@ class CategoricalHMM(BaseHMM):
     startprob_, transmat_, monitor_
         As in :class:`BaseHMM`.
     emissionprob_ : ndarray of shape (K, n_features)
-        Probability of each symbol in each state. What is 0 stays 0 in a fit.
+        Probability of each symbol in each state. A 0 stays 0 in a fit.
 
     Examples
     --------

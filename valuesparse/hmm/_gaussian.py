@@ -79,8 +79,8 @@ class GaussianHMM(BaseHMM):
     means_ : ndarray of shape (K, n_features)
         Mean of each state.
     covars_ : ndarray of shape (K, n_features, n_features)
-        Covariances as matrices. What is assigned has the shape of the kind: (K,), (K, F),
-        (K, F, F), or (F, F) when tied.
+        Covariances as matrices. Assign them in the shape of the kind: (K,), (K, F), (K, F, F),
+        or (F, F) when tied.
     n_features : int
         Number of features F.
 

@@ -95,7 +95,9 @@ def _columns(graph: FactorGraph, frame: Any) -> tuple[list[tuple[Any, int, Any]]
         try:
             v = graph.variable(name)
         except ValueError as error:
-            raise ValueError(f"frame[{name!r}]: {error}") from None
+            raise ValueError(
+                f"frame[{name!r}]: {error}; leave out columns that are no variables"
+            ) from None
         if v in seen:
             raise ValueError(f"frame has two columns of variable {graph.names[v]!r}")
         seen.add(v)

@@ -29,7 +29,7 @@ STATE_BYTES = 32
 #: Variables of a clique that an error names.
 _SHOWN = 12
 
-ADVICE = "give evidence, raise memory_limit, or approximate with infer(method='bp')"
+ADVICE = "give evidence, raise memory_limit, or approximate with method='bp' (infer, decode)"
 
 
 class SearchGivenUp(MemoryLimitError):

@@ -125,7 +125,7 @@ class SparseTransition:
     def of(cls, dense: npt.ArrayLike) -> SparseTransition:
         """Return a dense table (K, K) as its most frequent value and the others.
 
-        Of values that are as frequent the lowest is the default.
+        The lowest is the default, if several values are as frequent.
 
         Examples
         --------

@@ -242,8 +242,8 @@ class Examples:
     def best(self, i: int, potentials: Array) -> Array:
         """Return the parts of the tree that scores best (P,).
 
-        Of order 2 those of the point that is best in the linear relaxation (parser #2 of MSFXM10,
-        by AD3): the tree, where it is one, and else it scores as high at least.
+        With order 2 they are the parts of the best point of the linear relaxation (parser #2 of
+        MSFXM10, by AD3): the best tree if the point is a tree, else it scores at least as high.
 
         Raises
         ------

@@ -50,7 +50,7 @@ def graph(
     grandparents : pair of arrays (m, 3) and (m,), optional
         Triples (g, h, m) and their log-potentials: arcs (g, h) and (h, m) are both on.
     constraint : str
-        What the arcs have to be. "tree": a tree, by one factor `Tree`. "projective": a tree without
+        The kind of arcs. "tree": a tree, by one factor `Tree`. "projective": a tree without
         crossing arcs, by one `ProjectiveTree`. "flow": a tree, by O(n³) small factors and auxiliary
         variables.
     single_root : bool

@@ -60,7 +60,7 @@ class Parser:
     order : int
         1: the score of a tree is that of its arcs; 2: of pairs of arcs, too.
     constraint : {"tree", "projective"}
-        What trees have to be unless `parse` is told otherwise.
+        The kind of trees, unless `parse` is told otherwise.
     single_root : bool
         Whether one word alone hangs on the root, unless `parse` is told otherwise.
     labels : tuple of str
@@ -123,8 +123,8 @@ class Parser:
             "exact" has the marginals of an arc-factored model, of order 1. "bp" has beliefs of
             belief propagation with a tree factor (parser #1 of MSFXM10). "relaxed" begins with the
             marginals of arcs alone and adds the pairs of arcs that change something (RS10,
-            Algorithm 1). Of order 1 these three are exact, and the same. "auto" is "relaxed", or of
-            a parser with features of non-projective arcs "ad3".
+            Algorithm 1). These three are exact, and the same, with order 1. "auto" is "relaxed", or
+            "ad3" for a parser with features of non-projective arcs.
             "lp" and "ad3" solve the linear program of :meth:`graph` (parser #2): "ad3" by dual
             decomposition with the defaults of `vs.AD3`, "lp" by HiGHS, slowly and on one thread.
             The point of the program takes the place of marginals; where it is no tree, the tree is
@@ -134,7 +134,7 @@ class Parser:
         max_rounds : int or None
             How often it does so at most; None: until there is nothing to add.
         constraint : {"tree", "projective"}, optional
-            What trees have to be; by default what they are in the training data.
+            The kind of trees; by default that of the training data.
         single_root : bool, optional
             Whether one word alone hangs on the root; likewise.
         prune : bool

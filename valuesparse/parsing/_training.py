@@ -97,7 +97,7 @@ def train(
     order : {1, 2}
         1: the score of a tree is that of its arcs; 2: of pairs of arcs, too.
     constraint : {"tree", "projective"}, optional
-        What trees have to be; by default projective where below 0.5 % of the arcs are not.
+        The kind of trees; by default projective where below 0.5 % of the arcs are not.
     single_root : bool, optional
         Whether one word alone hangs on the root; by default where that is so in every sentence.
     beta, gamma : float

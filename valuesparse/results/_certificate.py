@@ -69,7 +69,7 @@ class Certificate:
         The probability that an island's value is not the variable's is at most this; 0 where the
         variable is no island.
     radius, slack : ndarray of float64, shape (N,)
-        What the bounds are made from: the log-odds of each value are known to plus or minus the
+        The bounds are made from these: the log-odds of each value are known to plus or minus the
         radius, up to a probability mass of `slack`.
 
     Examples

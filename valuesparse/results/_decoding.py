@@ -96,7 +96,7 @@ class Decoding:
 
 @dataclass(frozen=True)
 class BoundedDecoding(Decoding):
-    """What "trw", "lp" and "ad3" find: no configuration scores more than `upper`.
+    """A configuration by "trw", "lp" or "ad3": no other one scores more than `upper`.
 
     Its other attributes are those of :class:`Decoding`.
     """

@@ -323,7 +323,7 @@ class ForestResult(Result, Generic[Model]):
         labels : ndarray of int64, shape (N, k)
             By probability, descending; labels that are as probable ascend.
         probabilities : ndarray of shape (N, k), dtype of the model
-            What they have. Where `keep` has listed fewer than `k`, −1 and 0 fill the row.
+            Their marginals. Where `keep` has listed fewer than `k`, −1 and 0 fill the row.
 
         Examples
         --------

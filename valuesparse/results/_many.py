@@ -116,7 +116,7 @@ class ManyResult:
     def most_likely(self, variable: Any) -> npt.NDArray[Any]:
         """Return the most probable state of a variable in each row: its name, or its number.
 
-        Of equal ones the first. None (−1 where states have no names) in rows that are infeasible.
+        The first of equal ones. None (−1 where states have no names) in rows that are infeasible.
 
         Examples
         --------

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,8 +22,8 @@ __all__ = [
     "Block",
     "Columns",
     "LineFormat",
-    "format_of",
     "items_of",
+    "seen_format",
     "size_of",
     "told_format",
 ]
@@ -40,21 +42,41 @@ _SUFFIXES = {
     ".crfsuite.txt": "attributes", ".attributes": "attributes", ".jsonl": "jsonl",
     ".ndjson": "jsonl",
 }  # fmt: skip
+# Lines that are looked at where a name tells no format, and an attribute that has a name.
+_SEEN = 1000
+_NAMED = re.compile(r"[^=]+=.")
 _WORDS = ("word", "form", "token", "words", "tokens")
 _TAGS = ("tag", "label", "tags", "labels", "upos", "pos")
 #: The names of CoNLL-U's columns.
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 
 
-def format_of(path: Path) -> str:
-    """Return the format that a file's name tells; "-" is the standard input.
+def seen_format(lines: Iterable[Line]) -> str | None:
+    r"""Return what the first sentence of a file without a telling name looks like; None: of two.
+
+    CRFsuite's attributes stand apart by tabs, lines have any number of them, and most are such as
+    ``w=the``. CoNLL has as many columns in each line of a sentence.
 
     Examples
     --------
-    >>> format_of(Path("en.conllu.gz")), format_of(Path("-")), format_of(Path("a.txt"))
-    ('conllu', 'conll', 'attributes')
+    >>> [
+    ...     seen_format(Line(0, line) for line in text.split("\n"))
+    ...     for text in ("the DET\ndog NOUN", "DET\tw=the\nNOUN\tw=dog", "the\tDET\ndog\tNOUN")
+    ... ]
+    ['conll', 'attributes', None]
     """
-    return told_format(path) or ("conll" if path.name == "-" else "attributes")
+    rows: list[list[str]] = []
+    for line in islice(lines, _SEEN):
+        if line.text.strip():
+            rows.append(line.text.split("\t", COLUMNS))
+        elif rows:
+            break
+    longer = [row for row in rows if len(row) > 1]
+    if not longer:
+        return "conll"
+    uneven = len({len(row) for row in rows}) > 1
+    named = all(any(_NAMED.match(field) for field in row[1:]) for row in longer)
+    return "attributes" if uneven or named else None
 
 
 def told_format(path: Path) -> str | None:

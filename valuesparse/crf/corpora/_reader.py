@@ -23,7 +23,8 @@ from valuesparse.crf.corpora._formats import (
     COLUMNS,
     ONE_LINE,
     LineFormat,
-    format_of,
+    seen_format,
+    told_format,
 )
 from valuesparse.crf.corpora._functions import name_of
 from valuesparse.crf.corpora._parquet import ParquetTable
@@ -206,8 +207,28 @@ Form: TypeAlias = "LineFormat | SentenceFormat"
 
 
 def kind_of(source: Source) -> str:
-    """Return the format that a file's name tells; of a stream CoNLL."""
-    return "conll" if isinstance(source, Stream) else format_of(source)
+    """Return the format that a file's name tells, or else its first sentence; of a stream CoNLL.
+
+    Raises
+    ------
+    ValueError
+        It may be one or the other.
+    """
+    if isinstance(source, Stream) or source.name == "-":
+        return "conll"
+    found = told_format(source)
+    if found is None:
+        try:
+            found = seen_format(lines(source))
+        except TextFormatError as error:
+            raise located(error, source) from None
+    if found is None:
+        raise ValueError(
+            f"{source}: neither the name nor the text tells the format: say --input-format conll "
+            "(input_format=) if each line is a word with its columns, attributes if it is a label "
+            "with CRFsuite's attributes"
+        )
+    return found
 
 
 def line_format(path: Path, kind: str, how: Extraction) -> Form:

@@ -160,7 +160,9 @@ class _Labelled(NamedTuple):
 
 def _kind(source: Source, given: str | None) -> str:
     """Return the format of a file: said, else told by its name, else CoNLL."""
-    return given or (None if isinstance(source, Stream) else told_format(source)) or "conll"
+    # The text is not looked at: what `tag` makes of attributes has columns.
+    told = "conll" if isinstance(source, Stream) else told_format(source)
+    return given or told or "conll"
 
 
 def _words(

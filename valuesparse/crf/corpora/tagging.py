@@ -13,7 +13,7 @@ from valuesparse.corpora._jobs import Counts, Job, Span, jobs_of, text_spans
 from valuesparse.corpora._run import SHARD, CorpusReport, how_of, run_shards
 from valuesparse.corpora._text import Given, as_source
 from valuesparse.crf.corpora._beside import constraints_of
-from valuesparse.crf.corpora._formats import FORMATS, format_of, told_format
+from valuesparse.crf.corpora._formats import FORMATS, told_format
 from valuesparse.crf.corpora._outputs import output_format as written_as
 from valuesparse.crf.corpora._parquet import ParquetTable
 from valuesparse.crf.corpora._reader import FeatureSource, extraction_of, kind_of, line_format
@@ -233,7 +233,7 @@ def _shards(
     source: Path, folder: Path, input_format: str | None, settings: Settings, shard: int
 ) -> Iterator[Job]:
     """Return the shards of a file."""
-    kind = input_format or format_of(source)
+    kind = input_format or kind_of(source)
     how = settings.extraction
     written = written_as(kind, settings.output_format)
     _require_possible(written, settings)
