@@ -16,9 +16,11 @@ include "call.pxi"
 
 cdef extern from "hmm/few.h" namespace "vs::hmm" nogil:
     cdef cppclass Few:
-        int64_t n, states, padded, sequences
+        int64_t n, states, padded, sequences, alphabet
         const int64_t* offset
         const double* scores
+        const int64_t* symbols
+        const double* emissions
         const double* start
         const double* table
         double* local
@@ -29,17 +31,38 @@ cdef extern from "hmm/few.h" namespace "vs::hmm" nogil:
         double* log_z
         double* sums
         Control* control
-    cdef cppclass Diagonal:
+    cdef cppclass Best:
+        int64_t n, states, padded, sequences
+        const int64_t* offset
+        const double* scores
+        const double* start
+        const double* table
+        double* rows
+        int64_t* best
+        double* log_p
+        Control* control
+    cdef cppclass Normal:
         int64_t n, states, features
+        bint triangle
         const double* rows
-        const double* means
-        const double* scale
-        const double* constant
         double least
         double* scores
+    cdef enum class Scale "vs::hmm::Scale":
+        variance
+        variances
+        factor
     bint c_expect "vs::hmm::expect"(const Few&, const PoolApi&, int, Control*) except +
-    void c_diagonal "vs::hmm::diagonal"(const Diagonal&, const PoolApi&, int, Control*) except +
+    bint c_best "vs::hmm::best"(const Best&, const PoolApi&, int, Control*) except +
+    void c_normal "vs::hmm::normal"(
+        const Normal&, const double*, const double*, Scale, const PoolApi&, int, Control*
+    ) except +
+    bint c_proper "vs::hmm::proper"(const double*, int64_t, int64_t, double) noexcept
+    void c_dirichlet "vs::hmm::dirichlet"(
+        double*, const double*, int64_t, int64_t, double, bint) noexcept
+    void c_by_symbol "vs::hmm::by_symbol"(
+        const int64_t*, const double*, int64_t, int64_t, int64_t, double*) except +
     int64_t c_padded "vs::hmm::padded"(int64_t) noexcept
+    int64_t most_features "vs::hmm::Normal::kFeatures"
     void use_simd(const SimdApi*) noexcept
 
 
@@ -51,18 +74,29 @@ def width(int64_t states):
     return c_padded(states)
 
 
-def expect(offset, scores, start, table, work, top, posteriors, log_z, sums, int threads):
-    """Fill `posteriors` (N, K), `log_z` (B,) and `sums` (K, K), which may be None; `work` is
-    (3, N, width), `top` (N,). False: the range of plain doubles is too small for these numbers,
-    and nothing that was written counts."""
+#: A triangle of a matrix may have so many features.
+features = most_features
+
+
+def expect(
+    offset, scores, symbols, emissions, start, table, work, top, posteriors, log_z, sums,
+    int threads,
+):
+    """Fill `posteriors` (N, K) and `sums` (K, K), which may be None, and `log_z` (B,); `work` is
+    (3, N, width), `top` (N,). Either `scores` (N, K), or `symbols` (N,) and the probabilities of
+    each, `emissions` (K, V). False: the range of plain doubles is too small for these numbers, and
+    nothing that was written counts."""
     cdef Call call = Call(0, None, None, None)
     cdef Few f
     cdef bint fine
-    f.n, f.states = scores.shape
-    f.padded = work.shape[2]
+    f.n, f.padded = work.shape[1:]
+    f.states = start.shape[0]
     f.sequences = log_z.shape[0]
     f.offset = <const int64_t*>data(offset)
     f.scores = <const double*>data(scores)
+    f.symbols = <const int64_t*>data(symbols)
+    f.emissions = <const double*>data(emissions)
+    f.alphabet = 0 if emissions is None else emissions.shape[1]
     f.start = <const double*>data(start)
     f.table = <const double*>data(table)
     f.local = <double*>data(work)
@@ -79,19 +113,64 @@ def expect(offset, scores, start, table, work, top, posteriors, log_z, sums, int
     return fine
 
 
-def diagonal(rows, means, scale, constant, double least, scores, int threads):
-    """Fill `scores` (N, K): constant - sum over features of (row - mean)^2 scale, with means and
-    scale (F, K)."""
+def best(offset, scores, start, table, work, states, log_p, int threads):
+    """Fill `states` (N,) and `log_p` (B,); all of `scores`, `start` and `table` are logarithms.
+    False: a sequence is impossible."""
     cdef Call call = Call(0, None, None, None)
-    cdef Diagonal d
+    cdef Best b
+    cdef bint fine
+    b.n, b.padded = work.shape[1:]
+    b.states = start.shape[0]
+    b.sequences = log_p.shape[0]
+    b.offset = <const int64_t*>data(offset)
+    b.scores = <const double*>data(scores)
+    b.start = <const double*>data(start)
+    b.table = <const double*>data(table)
+    b.rows = <double*>data(work)
+    b.best = <int64_t*>data(states)
+    b.log_p = <double*>data(log_p)
+    b.control = &call.control
+    with nogil:
+        fine = c_best(b, pool_api[0], threads, &call.control)
+    call.end(kCancelled if call.error is not None else kOk)
+    return fine
+
+
+def normal(rows, means, scale, double least, scores, int threads):
+    """Fill `scores` (N, K) with log-densities of `rows` (N, F), at least `least`. `scale` has
+    variances (K,) or (K, F), or the inverses of Cholesky factors (K, F, F), F up to `features`."""
+    cdef Call call = Call(0, None, None, None)
+    cdef Normal d
+    cdef const double* centres = <const double*>data(means)
+    cdef const double* scales = <const double*>data(scale)
+    cdef int kind = scale.ndim
     d.n, d.states = scores.shape
     d.features = rows.shape[1]
+    d.triangle = kind == 3
     d.rows = <const double*>data(rows)
-    d.means = <const double*>data(means)
-    d.scale = <const double*>data(scale)
-    d.constant = <const double*>data(constant)
     d.least = least
     d.scores = <double*>data(scores)
     with nogil:
-        c_diagonal(d, pool_api[0], threads, &call.control)
+        c_normal(d, centres, scales, <Scale>(kind - 1), pool_api[0], threads, &call.control)
     call.end(kCancelled if call.error is not None else kOk)
+
+
+def proper(p, double about):
+    """Whether rows of `p`, (K,) or (K, N), are probabilities that sum to 1, up to `about`."""
+    cdef int64_t n = p.shape[p.ndim - 1]
+    return c_proper(<const double*>data(p), p.size // n if n else 0, n, about)
+
+
+def dirichlet(counts, before, double more, bint keep_zeros):
+    """Make rows of `counts`, (K,) or (K, N), plus `more` and at least 0, sum to 1. Rows without any
+    become those of `before`, and with `keep_zeros`, so do zeros."""
+    cdef int64_t n = counts.shape[counts.ndim - 1]
+    c_dirichlet(
+        <double*>data(counts), <const double*>data(before), counts.size // n, n, more, keep_zeros)
+
+
+def by_symbol(symbols, posteriors, sums):
+    """Fill `sums` (K, V) with the sums of `posteriors` (N, K) by the symbols of the rows."""
+    c_by_symbol(
+        <const int64_t*>data(symbols), <const double*>data(posteriors), symbols.shape[0],
+        sums.shape[0], sums.shape[1], <double*>data(sums))

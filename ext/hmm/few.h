@@ -24,31 +24,67 @@ struct Few {
     int64_t n, states, padded, sequences;
     const int64_t* offset;               // (sequences + 1,)
     const double* scores;                // (n, states) log-likelihood of each row in each state
+    const int64_t* symbols;              // (n,), in place of scores: the symbol of each row
+    const double* emissions;             // (states, alphabet) probability of each symbol
+    int64_t alphabet;
     const double* start;                 // (states,) probabilities
     const double* table;                 // (states, states) probabilities, [from, to]
     double *local, *forward, *backward;  // (n, padded)
     double* top;                         // (n,) the largest score of each row
-    double* posteriors;                  // (n, states)
+    double* posteriors;                  // (n, states); null: log_z is all that is asked
     double* log_z;                       // (sequences,)
     double* sums;                        // (states, states) expected transitions
+    const double *symbol_rows, *symbol_tops;  // (alphabet, padded), (alphabet,): from `emissions`
     Control* control;
 };
 
 // False: refused, and nothing that was written counts.
 bool expect(const Few& f, const PoolApi& pool, int threads, Control* control);
 
-// scores = constant - sum_f (x_f - mean_f)^2 scale_f, at least `least`.
-struct Diagonal {
+// The best states, in logarithms. Of equals the first state wins, as in the engine of chains.
+struct Best {
+    int64_t n, states, padded, sequences;
+    const int64_t* offset;                 // (sequences + 1,)
+    const double *scores, *start, *table;  // (n, states), (states,), (states, states): logarithms
+    double* rows;                          // (n, padded) the best that ends in each state
+    int64_t* best;                         // (n,)
+    double* log_p;                         // (sequences,)
+    Control* control;
+};
+
+// False: a sequence is impossible, and nothing that was written counts.
+bool best(const Best& b, const PoolApi& pool, int threads, Control* control);
+
+// scores = constant - sum_f white_f^2, at least `least`; white = scale (x - mean), where scale is a
+// diagonal, or a lower triangle.
+struct Normal {
+    static constexpr int64_t kFeatures = 16;  // of triangles: beyond, matrix products are faster
+
     int64_t n, states, features;
+    bool triangle;
     const double* rows;      // (n, features)
     const double* means;     // (features, states)
-    const double* scale;     // (features, states)
+    const double* scale;     // (features, states), or (features (features + 1) / 2, states)
     const double* constant;  // (states,)
     double least;
     double* scores;  // (n, states)
 };
 
-void diagonal(const Diagonal& d, const PoolApi& pool, int threads, Control* control);
+// `means` are (states, features); `scale` has a variance for each, or one a state if `wide`, or is
+// (states, features, features), the inverse Cholesky factor.
+enum class Scale { variance, variances, factor };
+void normal(Normal d, const double* means, const double* scale, Scale kind, const PoolApi& pool,
+            int threads, Control* control);
+
+// Whether rows (count, n) are probabilities that sum to 1, about.
+bool proper(const double* p, int64_t count, int64_t n, double about);
+// counts (count, n) += more, at least 0, over their sums; a row without any stays as it was
+// `before`, and with `keep_zeros`, so does a zero.
+void dirichlet(double* counts, const double* before, int64_t count, int64_t n, double more,
+               bool keep_zeros);
+// sums (states, alphabet) of posteriors (n, states) by symbol.
+void by_symbol(const int64_t* symbols, const double* posteriors, int64_t n, int64_t states,
+               int64_t alphabet, double* sums);
 
 int64_t padded(int64_t states);
 void use_simd(const SimdApi* simd) noexcept;

@@ -11,8 +11,9 @@
 
 namespace VS_NS {
 
-using vs::hmm::Diagonal;
+using vs::hmm::Best;
 using vs::hmm::Few;
+using vs::hmm::Normal;
 
 template <int kP>
 struct FewRows {
@@ -66,12 +67,11 @@ struct FewRows {
         return even;
     }
     // `transposed`: [to, from].
-    static void pad(const Few& f, bool transposed, double* table) {
-        for (int i = 0; i < kP * kP; ++i) table[i] = 0.0;
-        const int64_t k = f.states;
+    static void pad(const double* p, int64_t k, bool transposed, double fill, double* table) {
+        for (int i = 0; i < kP * kP; ++i) table[i] = fill;
         for (int64_t i = 0; i < k; ++i) {
             for (int64_t j = 0; j < k; ++j) {
-                table[transposed ? j * kP + i : i * kP + j] = f.table[i * k + j];
+                table[transposed ? j * kP + i : i * kP + j] = p[i * k + j];
             }
         }
     }
@@ -99,6 +99,13 @@ struct FewRows {
     }
 
     static void local(const Few& f, int64_t first, int64_t last) {
+        if (f.symbols != nullptr) {
+            for (int64_t i = first; i < last; ++i) {
+                store(load(f.symbol_rows + f.symbols[i] * kP), f.local + i * kP);
+                f.top[i] = f.symbol_tops[f.symbols[i]];
+            }
+            return;
+        }
         const int states = static_cast<int>(f.states);
         for (int64_t i = first; i < last; ++i) {
             Row r = load_states(f.scores + i * states, states, -INFINITY);
@@ -122,7 +129,7 @@ struct FewRows {
 
         Forward(const Few& few, int64_t sequence) : f(few), first(f.offset[sequence]) {
             alignas(64) double start[kP] = {};
-            pad(f, false, table);
+            pad(f.table, f.states, false, 0.0, table);
             for (int64_t k = 0; k < f.states; ++k) start[k] = f.start[k];
             const Row x = times(load(start), load(f.local + first * kP));
             store(x, f.forward + first * kP);
@@ -157,7 +164,7 @@ struct FewRows {
 
         Backward(const Few& few, int64_t sequence) : f(few), last(f.offset[sequence + 1] - 1) {
             alignas(64) double ones[kP] = {};
-            pad(f, true, table);
+            pad(f.table, f.states, true, 0.0, table);
             for (int64_t k = 0; k < f.states; ++k) ones[k] = 1.0;
             const Row b = load(ones);
             store(b, f.backward + last * kP);
@@ -174,12 +181,13 @@ struct FewRows {
         }
     };
 
-    static int64_t length(const Few& f, int64_t sequence) {
+    template <class Of>
+    static int64_t length(const Of& f, int64_t sequence) {
         return f.offset[sequence + 1] - f.offset[sequence];
     }
     // Steps 1 to n - 1 of a sequence, unless the call is stopped.
-    template <class Step>
-    static VS_INLINE void walk(const Few& f, int64_t n, bool caller, Step step) {
+    template <class Of, class Step>
+    static VS_INLINE void walk(const Of& f, int64_t n, bool caller, Step step) {
         constexpr int64_t kBlock = 1 << 14;
         Ticker ticker(f.control, caller, f.states);
         for (int64_t j = 1; j < n;) {
@@ -245,12 +253,69 @@ struct FewRows {
         for (int l = 0; l < kP && sums != nullptr; ++l) store(total[l], sums + l * kP);
         return fine;
     }
+
+    // The first state whose best is the best of all: x + a row of the transposed table.
+    static VS_INLINE int64_t first_best(const double* x, const double* row, int64_t states) {
+        int64_t at = 0;
+        double most = x[0] + row[0];
+        for (int64_t l = 1; l < states; ++l) {
+            const double value = x[l] + row[l];
+            at = value > most ? l : at;
+            most = value > most ? value : most;
+        }
+        return at;
+    }
+
+    static bool best(const Best& b, int64_t sequence, bool caller) {
+        alignas(64) double table[kP * kP];
+        pad(b.table, b.states, false, -INFINITY, table);
+        const int states = static_cast<int>(b.states);
+        const int64_t first = b.offset[sequence], n = length(b, sequence);
+        const auto at = [&](const double* p) VS_INLINE_LAMBDA {
+            return load_states(p, states, -INFINITY);
+        };
+        const auto plus = [](const Row& x, const Row& y) VS_INLINE_LAMBDA {
+            Row r;
+            each<kV>([&](auto j) VS_INLINE_LAMBDA { r.v[j] = x.v[j] + y.v[j]; });
+            return r;
+        };
+        store(plus(at(b.start), at(b.scores + first * states)), b.rows + first * kP);
+        walk(b, n, caller, [&](int64_t j) VS_INLINE_LAMBDA {
+            const int64_t i = first + j;
+            const double* before = b.rows + (i - 1) * kP;
+            Row most;
+            each<kV>([&](auto v) VS_INLINE_LAMBDA {
+                most.v[v] = V::set1(before[0]) + V::load(table + v * V::N);
+            });
+            each<kP - 1>([&](auto l) VS_INLINE_LAMBDA {
+                constexpr int from = decltype(l){} + 1;
+                const V x = V::set1(before[from]);
+                each<kV>([&](auto v) VS_INLINE_LAMBDA {
+                    most.v[v] = V::max(most.v[v], x + V::load(table + from * kP + v * V::N));
+                });
+            });
+            store(plus(most, at(b.scores + i * states)), b.rows + i * kP);
+        });
+        pad(b.table, b.states, true, -INFINITY, table);
+        const double nothing[kP] = {};
+        const double* x = b.rows + (first + n - 1) * kP;
+        int64_t state = first_best(x, nothing, b.states);
+        b.log_p[sequence] = x[state];
+        b.best[first + n - 1] = state;
+        walk(b, n, caller, [&](int64_t j) VS_INLINE_LAMBDA {
+            const int64_t i = first + n - 1 - j;
+            state = first_best(b.rows + i * kP, table + state * kP, b.states);
+            b.best[i] = state;
+        });
+        return b.log_p[sequence] > -INFINITY;
+    }
 };
 
 // Log-densities of rows [first, last).
-inline void diagonal(const Diagonal& d, int64_t first, int64_t last) {
+inline void normal(const Normal& d, int64_t first, int64_t last) {
     using V = Vec<double>;
     const V least = V::set1(d.least);
+    V away[Normal::kFeatures];
     for (int64_t i = first; i < last; ++i) {
         const double* x = d.rows + i * d.features;
         for (int64_t k = 0; k < d.states; k += V::N) {
@@ -259,9 +324,19 @@ inline void diagonal(const Diagonal& d, int64_t first, int64_t last) {
                 return rest == V::N ? V::load(p) : V::load_part(p, rest, 0.0);
             };
             V score = at(d.constant + k);
+            const double* scale = d.scale + k;
             for (int64_t f = 0; f < d.features; ++f) {
-                const V away = V::set1(x[f]) - at(d.means + f * d.states + k);
-                score = score - away * away * at(d.scale + f * d.states + k);
+                const V own = V::set1(x[f]) - at(d.means + f * d.states + k);
+                if (!d.triangle) {
+                    score = score - own * own * at(scale + f * d.states);
+                    continue;
+                }
+                away[f] = own;
+                V white = V::set1(0.0);
+                for (int64_t g = 0; g <= f; ++g, scale += d.states) {
+                    white = V::fma(away[g], at(scale), white);
+                }
+                score = score - white * white;
             }
             score = V::max(score, least);
             double* out = d.scores + i * d.states + k;

@@ -1,6 +1,8 @@
 // Plans of the passes in few.h: pieces that do not depend on the number of threads.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "core/at.h"
@@ -17,9 +19,19 @@ int threads_for(int64_t numbers, int threads) { return numbers < (1 << 15) ? 1 :
 
 int64_t pieces_of(int64_t n) { return (n + Few::kRows - 1) / Few::kRows; }
 
+// The first sequence of each group, and the end.
+std::vector<int64_t> grouped(const int64_t* offset, int64_t sequences) {
+    std::vector<int64_t> groups;
+    for (int64_t s = 0; s < sequences; ++s) {
+        if (groups.empty() || offset[s] - offset[groups.back()] >= Few::kRows) groups.push_back(s);
+    }
+    groups.push_back(sequences);
+    return groups;
+}
+
 struct Work {
     const Few* few;
-    std::vector<int64_t> groups;  // the first sequence of each, and the end
+    std::vector<int64_t> groups;
     std::vector<double> sums;
     std::atomic<bool> fine{true};
 };
@@ -50,7 +62,8 @@ void direction_task(void* context, int64_t task, int worker) {
 
 void group_task(void* context, int64_t task, int worker) {
     Work& w = *static_cast<Work*>(context);
-    if (!pass_group(w, task, level().both, worker == 0)) {
+    const auto pass = w.few->posteriors ? level().both : level().forward;
+    if (!pass_group(w, task, pass, worker == 0)) {
         w.fine.store(false, std::memory_order_relaxed);
     }
 }
@@ -65,9 +78,40 @@ void meet_task(void* context, int64_t task, int) {
     }
 }
 
-void diagonal_task(void* context, int64_t task, int) {
-    const Diagonal& d = *static_cast<const Diagonal*>(context);
-    level().diagonal(d, task * Few::kRows, std::min(d.n, (task + 1) * Few::kRows));
+struct BestWork {
+    const Best* best;
+    std::vector<int64_t> groups;
+    std::atomic<bool> fine{true};
+};
+
+void best_task(void* context, int64_t task, int worker) {
+    BestWork& w = *static_cast<BestWork*>(context);
+    for (int64_t s = w.groups[at(task)]; s < w.groups[at(task) + 1]; ++s) {
+        if (!level().best(*w.best, s, worker == 0)) w.fine.store(false, std::memory_order_relaxed);
+    }
+}
+
+void normal_task(void* context, int64_t task, int) {
+    const Normal& d = *static_cast<const Normal*>(context);
+    level().normal(d, task * Few::kRows, std::min(d.n, (task + 1) * Few::kRows));
+}
+
+// Rows of the alphabet over their largest numbers, and the logarithms of those.
+void spell(const Few& f, std::vector<double>& rows, std::vector<double>& tops) {
+    rows.assign(at(f.alphabet * f.padded), 0.0);
+    tops.assign(at(f.alphabet), 0.0);
+    for (int64_t k = 0; k < f.states; ++k) {
+        for (int64_t s = 0; s < f.alphabet; ++s) {
+            const double p = f.emissions[k * f.alphabet + s];
+            rows[at(s * f.padded + k)] = p;
+            tops[at(s)] = std::max(tops[at(s)], p);
+        }
+    }
+    for (int64_t s = 0; s < f.alphabet; ++s) {
+        const double top = tops[at(s)];
+        for (int64_t k = 0; k < f.states && top > 0.0; ++k) rows[at(s * f.padded + k)] /= top;
+        tops[at(s)] = std::log(top);
+    }
 }
 
 }  // namespace
@@ -76,25 +120,27 @@ void use_simd(const SimdApi* simd) noexcept { g_simd = simd; }
 
 int64_t padded(int64_t states) { return level().padded(states); }
 
-bool expect(const Few& f, const PoolApi& pool, int most, Control* control) {
+bool expect(const Few& given, const PoolApi& pool, int most, Control* control) {
+    Few f = given;
+    std::vector<double> symbol_rows, symbol_tops;
+    if (f.symbols != nullptr) {
+        spell(f, symbol_rows, symbol_tops);
+        f.symbol_rows = symbol_rows.data();
+        f.symbol_tops = symbol_tops.data();
+    }
     const int threads = threads_for(f.n * f.padded, most);
     Work w;
     w.few = &f;
-    for (int64_t s = 0; s < f.sequences; ++s) {
-        if (w.groups.empty() || f.offset[s] - f.offset[w.groups.back()] >= Few::kRows) {
-            w.groups.push_back(s);
-        }
-    }
-    const int64_t groups = static_cast<int64_t>(w.groups.size()), pieces = pieces_of(f.n);
-    w.groups.push_back(f.sequences);
+    w.groups = grouped(f.offset, f.sequences);
+    const int64_t groups = static_cast<int64_t>(w.groups.size()) - 1, pieces = pieces_of(f.n);
     if (f.sums) w.sums.assign(at(pieces * f.padded * f.padded), 0.0);
     pool.run_plan(Plan("local", pieces), local_task, &w, threads, control);
     if (control->stop.load() == 0) {
-        const bool apart = threads > groups;
+        const bool apart = threads > groups && f.posteriors;
         pool.run_plan(Plan("passes", apart ? 2 * groups : groups),
                       apart ? direction_task : group_task, &w, threads, control);
     }
-    if (control->stop.load() == 0 && w.fine.load()) {
+    if (control->stop.load() == 0 && w.fine.load() && f.posteriors) {
         pool.run_plan(Plan("posteriors", pieces), meet_task, &w, threads, control);
     }
     if (!w.fine.load() || f.sums == nullptr) return w.fine.load();
@@ -110,9 +156,84 @@ bool expect(const Few& f, const PoolApi& pool, int most, Control* control) {
     return true;
 }
 
-void diagonal(const Diagonal& d, const PoolApi& pool, int threads, Control* control) {
-    pool.run_plan(Plan("densities", pieces_of(d.n)), diagonal_task, const_cast<Diagonal*>(&d),
+bool best(const Best& b, const PoolApi& pool, int threads, Control* control) {
+    BestWork w;
+    w.best = &b;
+    w.groups = grouped(b.offset, b.sequences);
+    pool.run_plan(Plan("best", static_cast<int64_t>(w.groups.size()) - 1), best_task, &w,
+                  threads_for(b.n * b.padded, threads), control);
+    return w.fine.load();
+}
+
+constexpr double kLog2Pi = 1.8378770664093454836, kRootHalf = 0.70710678118654752440;
+
+void normal(Normal d, const double* means, const double* scale, Scale kind, const PoolApi& pool,
+            int threads, Control* control) {
+    const int64_t k = d.states, n = d.features;
+    std::vector<double> turned(at(k * n)), scales(at(k * (d.triangle ? n * (n + 1) / 2 : n)));
+    std::vector<double> constant(at(k));
+    for (int64_t i = 0; i < k; ++i) {
+        double logs = static_cast<double>(n) * kLog2Pi;
+        int64_t next = 0;
+        for (int64_t f = 0; f < n; ++f) {
+            turned[at(f * k + i)] = means[i * n + f];
+            if (kind == Scale::factor) {
+                const double* row = scale + (i * n + f) * n;
+                for (int64_t g = 0; g <= f; ++g) {
+                    scales[at(next++ * k + i)] = kRootHalf * row[g];
+                }
+                logs -= 2.0 * std::log(row[f]);
+            } else {
+                const double variance = std::max(scale[kind == Scale::variance ? i : i * n + f],
+                                                 std::numeric_limits<double>::min());
+                scales[at(f * k + i)] = 0.5 / variance;
+                logs += std::log(variance);
+            }
+        }
+        constant[at(i)] = -0.5 * logs;
+    }
+    d.means = turned.data();
+    d.scale = scales.data();
+    d.constant = constant.data();
+    pool.run_plan(Plan("densities", pieces_of(d.n)), normal_task, &d,
                   threads_for(d.n * d.states * d.features, threads), control);
+}
+
+bool proper(const double* p, int64_t count, int64_t n, double about) {
+    for (int64_t i = 0; i < count; ++i, p += n) {
+        double sum = 0.0;
+        for (int64_t j = 0; j < n; ++j) {
+            if (!(p[j] >= 0.0)) return false;
+            sum += p[j];
+        }
+        if (!(std::fabs(sum - 1.0) <= about)) return false;
+    }
+    return true;
+}
+
+void dirichlet(double* counts, const double* before, int64_t count, int64_t n, double more,
+               bool keep_zeros) {
+    for (int64_t i = 0; i < count; ++i, counts += n, before += n) {
+        double sum = 0.0;
+        for (int64_t j = 0; j < n; ++j) {
+            const double sure = counts[j] + more;
+            counts[j] = sure > 0.0 && !(keep_zeros && before[j] == 0.0) ? sure : 0.0;
+            sum += counts[j];
+        }
+        for (int64_t j = 0; j < n; ++j) counts[j] = sum == 0.0 ? before[j] : counts[j] / sum;
+    }
+}
+
+void by_symbol(const int64_t* symbols, const double* posteriors, int64_t n, int64_t states,
+               int64_t alphabet, double* sums) {
+    std::vector<double> rows(at(alphabet * states), 0.0);
+    for (int64_t i = 0; i < n; ++i) {
+        double* row = rows.data() + symbols[i] * states;
+        for (int64_t k = 0; k < states; ++k) row[k] += posteriors[i * states + k];
+    }
+    for (int64_t k = 0; k < states; ++k) {
+        for (int64_t s = 0; s < alphabet; ++s) sums[k * alphabet + s] = rows[at(s * states + k)];
+    }
 }
 
 }  // namespace vs::hmm

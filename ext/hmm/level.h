@@ -13,7 +13,8 @@ struct Level {
     bool (*backward)(const Few& f, int64_t sequence, bool caller);
     bool (*both)(const Few& f, int64_t sequence, bool caller);
     bool (*meet)(const Few& f, int64_t first, int64_t last, double* sums);
-    void (*diagonal)(const Diagonal& d, int64_t first, int64_t last);
+    bool (*best)(const Best& b, int64_t sequence, bool caller);
+    void (*normal)(const Normal& d, int64_t first, int64_t last);
 };
 
 }  // namespace vs::hmm

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy import stats
 
 import valuesparse as vs
 from valuesparse.hmm import GMMHMM, BaseHMM, CategoricalHMM, GaussianHMM, PoissonHMM
+from valuesparse.hmm._fitting import normalised
 from valuesparse.hmm._passes import Passes
 
 KINDS = ("diag", "spherical", "full", "tied")
@@ -36,6 +38,11 @@ def log(p: Any) -> Any:
         return np.log(p)
 
 
+def putting(scores: Any) -> Callable[[Any], None]:
+    """Return what fills an array with scores."""
+    return lambda array: np.copyto(array, scores)
+
+
 @pytest.mark.simd
 @pytest.mark.smoke
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 8, 9, 15, 16, 17])
@@ -47,12 +54,92 @@ def test_expectations_are_those_of_enumeration(k: int, spread: float) -> None:
     scores = rng.normal(scale=spread, size=(sum(lengths), k))
     want = solve(Arrays(scores, log(table), np.array(lengths), start=log(start)))
     passes = Passes(len(scores), k, lengths)
-    passes.scores[...] = scores
-    found = passes.expect(start, table, 1, True)
+    found = passes.expect(start, table, 1, putting(scores), True)
     np.testing.assert_allclose(passes.log_z, want.log_z.astype(float), rtol=1e-12, atol=1e-10)
     np.testing.assert_allclose(passes.posteriors, want.marginals.astype(float), atol=1e-10)
     np.testing.assert_allclose(found, want.pairwise.astype(float).sum(axis=0), atol=1e-9)
     assert (found[table == 0.0] == 0.0).all()
+    likelihood = passes.likelihood(start, table, 1, putting(scores))
+    assert likelihood == pytest.approx(float(want.log_z.sum()), rel=1e-12, abs=1e-10)
+
+
+@pytest.mark.simd
+@pytest.mark.parametrize("k", [1, 2, 4, 5, 8, 9, 16, 17])
+@pytest.mark.parametrize("ties", [False, True])
+def test_the_best_states_are_those_of_chains(k: int, ties: bool) -> None:
+    rng = np.random.default_rng(k)
+    lengths = [1, 40, 1, 3, 2100, 5]
+    start, table = distributions(rng, k, zeros=0.3)
+    scores = rng.normal(scale=2.0, size=(sum(lengths), k))
+    scores[rng.random(scores.shape) < 0.1] = -np.inf
+    scores[:, 0] = np.maximum(scores[:, 0], -10.0)
+    if ties:  # few different sums, all of them exact
+        scores = np.where(np.isinf(scores), -np.inf, np.round(scores / 2.0))
+        start, table = np.ones(k), np.ones((k, k))
+    want = vs.decode(vs.Chain(scores, log(table), start=log(start), lengths=lengths))
+    passes = Passes(len(scores), k, lengths)
+    passes.scores[...] = scores
+    for threads in (1, 3):
+        found, states = passes.best(start, table, threads)
+        np.testing.assert_allclose(found, want.score, rtol=1e-12)
+        assert states.tolist() == want.states.tolist()
+
+
+@pytest.mark.simd
+@pytest.mark.parametrize("k", [1, 3, 8, 11, 17])
+def test_symbols_are_read_from_their_table(k: int) -> None:
+    rng = np.random.default_rng(k)
+    lengths, n_symbols = [1, 6, 4], 7
+    start, table = distributions(rng, k, zeros=0.2)
+    emissions = rng.dirichlet(np.full(n_symbols, 0.3), size=k)
+    emissions[:, -1] = 0.0
+    emissions /= emissions.sum(axis=1, keepdims=True)
+    emissions[:, -1] = 1e-250 * np.arange(1, k + 1)  # next to impossible
+    X = rng.integers(0, n_symbols - 1, (11, 1))
+    X[3] = n_symbols - 1
+    model = CategoricalHMM(k, params="ste", init_params="", n_iter=1)
+    model.startprob_, model.transmat_, model.emissionprob_ = start, table, emissions
+    scores = log(emissions.T)[X[:, 0]]
+    want = solve(Arrays(scores, log(table), np.array(lengths), start=log(start)))
+    log_z, posteriors = model.score_samples(X, lengths)
+    assert log_z == pytest.approx(float(want.log_z.sum()), rel=1e-13)
+    assert model.score(X, lengths=lengths) == pytest.approx(log_z, rel=1e-14)
+    np.testing.assert_allclose(posteriors, want.marginals.astype(float), atol=1e-12)
+    model.fit(X, lengths)
+    marginals = want.marginals.astype(float)
+    counts = np.stack([marginals[X[:, 0] == s].sum(axis=0) for s in range(n_symbols)], axis=1)
+    seen = counts.sum(axis=1) > 1e-8
+    np.testing.assert_allclose(
+        model.emissionprob_[seen], (counts / counts.sum(axis=1)[:, None])[seen], atol=1e-7
+    )
+
+
+def test_priors_add_to_counts_and_zeros_stay() -> None:
+    before = np.array([[0.0, 0.4, 0.6], [0.2, 0.3, 0.5], [0.1, 0.9, 0.0]])
+    counts = np.array([[5.0, 1.0, 1.0], [0.0, 0.0, 0.0], [0.0, 3.0, 1.0]])
+    assert normalised(1.0, counts.copy(), before).tolist() == [
+        [5 / 7, 1 / 7, 1 / 7], [0.2, 0.3, 0.5], [0.0, 0.75, 0.25]
+    ]  # fmt: skip
+    assert normalised(3.0, counts.copy(), before, keep_zeros=True).tolist() == [
+        [0.0, 0.5, 0.5], [1 / 3, 1 / 3, 1 / 3], [2 / 7, 5 / 7, 0.0]
+    ]  # fmt: skip
+    assert normalised(0.0, counts.copy(), before).tolist() == [
+        [1.0, 0.0, 0.0], [0.2, 0.3, 0.5], [0.0, 1.0, 0.0]
+    ]  # fmt: skip
+    assert normalised(np.array([1.0, 2.0, 1.0]), counts.copy(), before)[1].tolist() == [0, 1, 0]
+
+
+def test_the_order_of_numbers_in_memory_does_not_matter() -> None:
+    rng = np.random.default_rng(8)
+    X = rng.integers(0, 3, (30, 1))
+    found = []
+    for order in ("C", "F"):
+        model = CategoricalHMM(2, init_params="", n_iter=2)
+        model.startprob_ = [0.5, 0.5]
+        model.transmat_ = np.array([[0.9, 0.1], [0.4, 0.6]], order=order)
+        model.emissionprob_ = np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]], order=order)
+        found.append((model.score(X), model.fit(X).transmat_.tolist(), model.predict(X).tolist()))
+    assert found[0] == found[1]
 
 
 @pytest.mark.simd
@@ -62,8 +149,7 @@ def test_scores_too_far_apart_for_doubles_are_left_to_the_engine() -> None:
     scores = rng.normal(scale=3000.0, size=(12, 3))
     want = solve(Arrays(scores, log(table), start=log(start)))
     passes = Passes(12, 3, None)
-    passes.scores[...] = scores
-    found = passes.expect(start, table, 1, True)
+    found = passes.expect(start, table, 1, putting(scores), True)
     np.testing.assert_allclose(passes.posteriors, want.marginals.astype(float), atol=1e-10)
     np.testing.assert_allclose(found, want.pairwise.astype(float).sum(axis=0), atol=1e-9)
     np.testing.assert_allclose(passes.log_z, want.log_z.astype(float), rtol=1e-12)

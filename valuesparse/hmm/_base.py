@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse import _hmm
 from valuesparse._validation import as_array, as_count, require_potentials
 from valuesparse.hmm._estimator import Estimator, NotFittedError, as_random_state
-from valuesparse.hmm._fitting import fit, normalised, with_prior
+from valuesparse.hmm._fitting import fit, normalised
 from valuesparse.hmm._monitor import ConvergenceMonitor
-from valuesparse.hmm._passes import Passes
+from valuesparse.hmm._passes import Passes, Symbols
 from valuesparse.threads import resolve
 
 if TYPE_CHECKING:
@@ -170,8 +171,12 @@ class BaseHMM(Estimator):
         float
             The sum over the sequences; −inf where one is impossible.
         """
-        passes = self._scored(X, _one(y, lengths))
-        return passes.likelihood(self.startprob_, self.transmat_, resolve(self.threads))
+        data, passes = self._asked(X, _one(y, lengths))
+        threads = resolve(self.threads)
+        return passes.likelihood(
+            self.startprob_, self.transmat_, threads,
+            lambda scores: self._fill(data, scores, threads), self._symbols(data),
+        )  # fmt: skip
 
     def score_samples(self, X: npt.ArrayLike, lengths: Any = None) -> tuple[float, Floats]:
         """Return the log-likelihood of sequences and the probabilities of the states.
@@ -193,8 +198,8 @@ class BaseHMM(Estimator):
         InfeasibleError
             A sequence is impossible: its states have no probabilities.
         """
-        passes = self._scored(X, lengths)
-        passes.expect(self.startprob_, self.transmat_, resolve(self.threads), False)
+        data, passes = self._asked(X, lengths)
+        self._expected(data, passes, resolve(self.threads), False)
         return float(passes.log_z.sum()), passes.posteriors
 
     def predict_proba(self, X: npt.ArrayLike, lengths: Any = None) -> Floats:
@@ -233,8 +238,10 @@ class BaseHMM(Estimator):
             return float(posteriors.max(axis=1).sum()), posteriors.argmax(axis=1)
         if wanted != "viterbi":
             raise ValueError(f"algorithm must be 'viterbi' or 'map', got {wanted!r}")
-        passes = self._scored(X, lengths)
-        scores, states = passes.best(self.startprob_, self.transmat_, resolve(self.threads))
+        data, passes = self._asked(X, lengths)
+        threads = resolve(self.threads)
+        self._fill(data, passes.scores, threads)
+        scores, states = passes.best(self.startprob_, self.transmat_, threads)
         return float(scores.sum()), states
 
     def predict(self, X: npt.ArrayLike, lengths: Any = None) -> Integers:
@@ -322,6 +329,10 @@ class BaseHMM(Estimator):
         scores[...] = found
         require_potentials("_compute_log_likelihood(X)", scores)
 
+    def _symbols(self, data: Any) -> Symbols | None:
+        """Return what emits the rows, where that is a table of symbols."""
+        return None
+
     def _accumulate(self, data: Any, passes: Passes, threads: int) -> dict[str, Floats]:
         """Return sums over all rows that `_do_mstep` needs for the emissions."""
         return {}
@@ -332,11 +343,13 @@ class BaseHMM(Estimator):
         `stats` has 'start' (K,) and 'trans' (K, K), beside what `_accumulate` returned.
         """
         if "s" in self.params:
-            counts = with_prior(self.startprob_prior, stats["start"])
-            self.startprob_ = normalised(counts, self.startprob_, keep_zeros=True)
+            self.startprob_ = normalised(
+                self.startprob_prior, stats["start"], self.startprob_, keep_zeros=True
+            )
         if "t" in self.params:
-            counts = with_prior(self.transmat_prior, stats["trans"])
-            self.transmat_ = normalised(counts, self.transmat_, keep_zeros=True)
+            self.transmat_ = normalised(
+                self.transmat_prior, stats["trans"], self.transmat_, keep_zeros=True
+            )
 
     def _get_n_fit_scalars_per_param(self) -> dict[str, int]:
         """Return the number of free numbers of each letter."""
@@ -379,17 +392,18 @@ class BaseHMM(Estimator):
 
     def _check_distribution(self, name: str, shape: tuple[int, ...], words: str) -> None:
         """Make an attribute an array of probabilities, each row of which sums to 1."""
-        array = np.asarray(getattr(self, name), dtype=np.float64)
+        array = np.asarray(getattr(self, name), dtype=np.float64, order="C")
         if array.shape != shape:
             raise ValueError(f"{name} must have shape {words} = {shape}, got {array.shape}")
+        setattr(self, name, array)
+        if _hmm.proper(array, _ROUGHLY):
+            return
         if not (array >= 0.0).all():
             at = tuple(int(i) for i in np.argwhere(~(array >= 0.0))[0])
             raise ValueError(f"{name}{list(at)} is {array[at]}; a probability is at least 0")
         sums = array.sum(axis=-1)
-        if not (np.abs(sums - 1.0) <= _ROUGHLY).all():
-            found = f"row sums of {sums}" if array.ndim > 1 else f"{sums:.4f}"
-            raise ValueError(f"{name} {'rows ' * (array.ndim > 1)}must sum to 1 (got {found})")
-        setattr(self, name, array)
+        found = f"row sums of {sums}" if array.ndim > 1 else f"{sums:.4f}"
+        raise ValueError(f"{name} {'rows ' * (array.ndim > 1)}must sum to 1 (got {found})")
 
     def _needs_init(self, letter: str, name: str) -> bool:
         there = hasattr(self, name)
@@ -446,13 +460,21 @@ class BaseHMM(Estimator):
                 raise ValueError(f"X{list(at)} is {array[at]}; X must be finite")
         return array
 
-    def _scored(self, X: npt.ArrayLike, lengths: Any) -> Passes:
-        """Return passes through X whose scores are filled."""
+    def _expected(
+        self, data: Any, passes: Passes, threads: int, transitions: bool
+    ) -> Floats | None:
+        """See `Passes.expect`."""
+        return passes.expect(
+            self.startprob_, self.transmat_, threads,
+            lambda scores: self._fill(data, scores, threads), transitions, self._symbols(data),
+        )  # fmt: skip
+
+    def _asked(self, X: npt.ArrayLike, lengths: Any) -> tuple[Any, Passes]:
+        """Return X as iterations need it, and passes through it."""
         self._ready()
         rows = self._samples(X)
         passes = Passes(len(rows), self.n_components, lengths)
-        self._fill(self._prepared(rows), passes.scores, resolve(self.threads))
-        return passes
+        return self._prepared(rows), passes
 
     def _copied(self) -> Callable[[], None]:
         """Return a function that sets the parameters to what they are now."""

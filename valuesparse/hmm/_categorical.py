@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse import _hmm
 from valuesparse.hmm._base import BaseHMM
-from valuesparse.hmm._fitting import normalised, with_prior
-from valuesparse.hmm._passes import Passes, logarithm
+from valuesparse.hmm._fitting import normalised
+from valuesparse.hmm._passes import Passes, Symbols, logarithm
 
 __all__ = ["CategoricalHMM"]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-
-
-#: Where an array of rows and symbols is no larger, it need not be sparse.
-_DENSE = 1 << 16
-
-
-class Symbols(NamedTuple):
-    """The symbol of each row, and the array (n_features, N) that sums by symbol."""
-
-    of_row: Integers
-    sums: Any
 
 
 class CategoricalHMM(BaseHMM):
@@ -141,38 +131,34 @@ class CategoricalHMM(BaseHMM):
         return [int((sums > random_state.rand()).argmax())]
 
     def _compute_log_likelihood(self, X: Array) -> Floats:
-        return logarithm(self.emissionprob_.T)[self._prepared(X).of_row]
+        return logarithm(self.emissionprob_.T)[self._prepared(X)]
 
-    def _prepared(self, X: Array) -> Symbols:
+    def _prepared(self, X: Array) -> Integers:
         if X.shape[1] != 1:
             raise ValueError(
                 f"X must have shape (N, 1), a symbol in each row, got {X.shape}; X.reshape(-1, 1) "
                 "makes rows of what is one sequence"
             )
         self._check_and_set_n_features(X)
-        symbols = X[:, 0].astype(np.int64)
-        n = symbols.size
-        if n * self.n_features <= _DENSE:
-            ones = np.zeros((self.n_features, n))
-            ones[symbols, np.arange(n)] = 1.0
-            return Symbols(symbols, ones)
-        from scipy.sparse import csr_array
+        return X[:, 0].astype(np.int64)
 
-        start = np.zeros(self.n_features + 1, dtype=np.int64)
-        np.cumsum(np.bincount(symbols, minlength=self.n_features), out=start[1:])
-        order = np.argsort(symbols, kind="stable")
-        sums = csr_array((np.ones(n), order, start), shape=(self.n_features, n))
-        return Symbols(symbols, sums)
+    def _symbols(self, data: Integers) -> Symbols:
+        return Symbols(data, self.emissionprob_)
 
-    def _fill(self, data: Symbols, scores: Floats, threads: int) -> None:
+    def _fill(self, data: Integers, scores: Floats, threads: int) -> None:
         table = np.ascontiguousarray(logarithm(self.emissionprob_.T))
-        np.take(table, data.of_row, axis=0, out=scores, mode="clip")  # all of them are in range
+        np.take(table, data, axis=0, out=scores, mode="clip")  # all of them are in range
 
-    def _accumulate(self, data: Symbols, passes: Passes, threads: int) -> dict[str, Any]:
-        return {"obs": (data.sums @ passes.posteriors).T} if "e" in self.params else {}
+    def _accumulate(self, data: Integers, passes: Passes, threads: int) -> dict[str, Any]:
+        if "e" not in self.params:
+            return {}
+        sums = np.empty(self.emissionprob_.shape)
+        _hmm.by_symbol(data, passes.posteriors, sums)
+        return {"obs": sums}
 
     def _do_mstep(self, stats: dict[str, Any]) -> None:
         super()._do_mstep(stats)
         if "e" in self.params:
-            counts = with_prior(self.emissionprob_prior, stats["obs"])
-            self.emissionprob_ = normalised(counts, self.emissionprob_)
+            self.emissionprob_ = normalised(
+                self.emissionprob_prior, stats["obs"], self.emissionprob_
+            )

@@ -22,8 +22,6 @@ KINDS = ("spherical", "diag", "full", "tied")
 
 #: What is added to the diagonal of a matrix without a Cholesky factor, as in hmmlearn.
 _LIFT = 1e-7
-#: Variances are held above this, so that log and reciprocal are finite.
-_TINY = float(np.finfo(np.float64).tiny)
 #: The least log-density: what is less likely has underflowed by any measure.
 _LEAST = -1e280
 #: Rows whose numbers stay in cache.
@@ -92,19 +90,18 @@ def log_densities(
     X: Floats, means: Floats, covars: Floats, kind: str, out: Floats, threads: int
 ) -> None:
     """Fill `out` (N, K) with log-densities of rows (N, F) under normal distributions."""
-    if kind in ("spherical", "diag"):
-        wide = covars[:, None] if kind == "spherical" else covars
-        _diagonal(X, means, np.broadcast_to(wide, means.shape), out, threads)
-    else:
-        _whitened(X, means, covars, out)
-
-
-def _diagonal(X: Floats, means: Floats, variances: Floats, out: Floats, threads: int) -> None:
-    held = np.maximum(variances, _TINY)
-    constant = -0.5 * (means.shape[1] * np.log(2.0 * np.pi) + np.log(held).sum(axis=1))
-    _hmm.diagonal(
-        np.ascontiguousarray(X), np.ascontiguousarray(means.T), np.ascontiguousarray(0.5 / held.T),
-        constant, _LEAST, out, threads,
+    scale = covars
+    if kind in ("full", "tied"):
+        factors = cholesky(covars if covars.ndim == 3 else covars[None])
+        identity = np.broadcast_to(np.eye(X.shape[1]), factors.shape)
+        scale = np.linalg.solve(factors, identity)
+        if X.shape[1] > _hmm.features:
+            _whitened(X, means, factors, scale, out)
+            return
+        scale = np.broadcast_to(scale, (len(means), *scale.shape[1:]))
+    _hmm.normal(
+        np.ascontiguousarray(X), np.ascontiguousarray(means), np.ascontiguousarray(scale), _LEAST,
+        out, threads,
     )  # fmt: skip
 
 
@@ -131,12 +128,10 @@ def cholesky(matrices: Floats) -> Floats:
     return factors
 
 
-def _whitened(X: Floats, means: Floats, covars: Floats, out: Floats) -> None:
+def _whitened(X: Floats, means: Floats, factors: Floats, inverse: Floats, out: Floats) -> None:
     k, features = means.shape
-    factors = cholesky(covars if covars.ndim == 3 else covars[None])
     logs = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
     constant = -0.5 * features * np.log(2.0 * np.pi) - logs
-    inverse = np.linalg.solve(factors, np.broadcast_to(np.eye(features), factors.shape))
     with np.errstate(over="ignore"):
         for first in range(0, len(X), _ROWS):
             rows = X[first : first + _ROWS]

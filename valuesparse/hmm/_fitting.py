@@ -7,34 +7,31 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse import _hmm
 from valuesparse._validation import as_count
 from valuesparse.hmm._estimator import as_random_state
 from valuesparse.hmm._monitor import ConvergenceMonitor
 from valuesparse.hmm._passes import Passes
 from valuesparse.threads import resolve
 
-__all__ = ["fit", "normalised", "with_prior"]
+__all__ = ["fit", "normalised"]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 
 
-def normalised(counts: Floats, before: Floats, keep_zeros: bool = False) -> Floats:
-    """Return rows that sum to 1; those without any count stay as they were `before`.
+def normalised(prior: Any, counts: Floats, before: Floats, keep_zeros: bool = False) -> Floats:
+    """Return rows of counts, with those of a Dirichlet prior, that sum to 1.
 
-    With `keep_zeros`, what was 0 stays 0.
+    Where a prior takes more away than there is, 0 is left. Rows without any count stay as they were
+    `before`; with `keep_zeros`, what was 0 stays 0. The counts are overwritten.
     """
-    if keep_zeros and not before.all():
-        counts = np.where(before == 0.0, 0.0, counts)
-    sums = counts.sum(axis=-1, keepdims=True)
-    if sums.all():
-        return counts / sums
-    return np.where(sums == 0.0, before, counts / np.where(sums == 0.0, 1.0, sums))
-
-
-def with_prior(prior: Any, counts: Floats) -> Floats:
-    """Return counts with those of a Dirichlet prior; where a prior takes more away, 0."""
-    return np.maximum(np.asarray(prior, dtype=np.float64) - 1.0 + counts, 0.0)
+    prior = np.asarray(prior, dtype=np.float64)
+    if prior.ndim:
+        counts += prior - 1.0
+        prior = np.ones(())
+    _hmm.dirichlet(counts, before, float(prior) - 1.0, keep_zeros)
+    return counts
 
 
 def fit(model: Any, X: Array, lengths: Any) -> None:
@@ -60,11 +57,10 @@ def _iterate(model: Any, data: Any, passes: Passes, threads: int) -> None:
     monitor._reset()
     with np.errstate(under="ignore"):  # probabilities may be as small as they like
         for _ in range(model.n_iter):
-            model._fill(data, passes.scores, threads)
-            sums = passes.expect(model.startprob_, model.transmat_, threads, "t" in model.params)
+            sums = model._expected(data, passes, threads, "t" in model.params)
             log_prob = float(passes.log_z.sum())
             stats: dict[str, Any] = model._accumulate(data, passes, threads)
-            stats["start"], stats["trans"] = passes.posteriors[passes.first].sum(axis=0), sums
+            stats["start"], stats["trans"] = passes.starts(), sums
             model._do_mstep(stats)
             monitor.report(log_prob)
             if monitor.converged:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ from valuesparse import _forest, _hmm
 from valuesparse._validation import as_lengths
 from valuesparse.errors import InfeasibleError
 
-__all__ = ["Passes", "logarithm"]
+__all__ = ["Passes", "Symbols", "logarithm"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -21,6 +22,13 @@ def logarithm(p: Floats) -> Floats:
     """Return log p, −inf where p is 0."""
     with np.errstate(divide="ignore"):
         return np.log(p)
+
+
+class Symbols(NamedTuple):
+    """A symbol in each row (N,), and the probability of each in each state (K, V)."""
+
+    of_row: Integers
+    table: Floats
 
 
 def _sequences(lengths: Any, n: int) -> Integers:
@@ -84,23 +92,34 @@ class Passes:
             self._edge,
         )  # fmt: skip
 
-    def likelihood(self, startprob: Floats, transmat: Floats, threads: int) -> float:
+    def starts(self) -> Floats:
+        """Return the expected number of sequences that start in each state, (K,)."""
+        if self.first.size == 1:
+            return self.posteriors[0].copy()
+        return np.asarray(self.posteriors[self.first].sum(axis=0))
+
+    def likelihood(
+        self, startprob: Floats, transmat: Floats, threads: int, fill: Callable[[Floats], None],
+        symbols: Symbols | None = None,
+    ) -> float:  # fmt: skip
         """Return the log-likelihood of all sequences, −inf where one is impossible."""
+        if self._few(startprob, transmat, threads, fill, symbols, None, None):
+            return float(self.log_z.sum())
         forest = self._forest(startprob, transmat)
         infeasible, _ = _forest.infer(forest, threads, self.log_z)
         return -np.inf if infeasible is not None else float(self.log_z.sum())
 
     def expect(
-        self, startprob: Floats, transmat: Floats, threads: int, transitions: bool
-    ) -> Floats | None:
-        """Fill `posteriors` and `log_z`; return the expected number of each transition (K, K)."""
+        self, startprob: Floats, transmat: Floats, threads: int, fill: Callable[[Floats], None],
+        transitions: bool, symbols: Symbols | None = None,
+    ) -> Floats | None:  # fmt: skip
+        """Fill `posteriors` and `log_z`; return the expected number of each transition (K, K).
+
+        `fill` fills the scores. Where `symbols` say what they come from, few states need none.
+        """
         k = self.scores.shape[1]
         sums = np.zeros((k, k)) if transitions else None
-        # Few states have passes of their own, which refuse what doubles cannot hold.
-        if self._work is not None and _hmm.expect(
-            self._offset, self.scores, startprob, transmat, self._work, self._top,
-            self.posteriors, self.log_z, sums, threads,
-        ):  # fmt: skip
+        if self._few(startprob, transmat, threads, fill, symbols, self.posteriors, sums):
             return sums
         if sums is not None:
             sums.fill(0.0)
@@ -111,10 +130,37 @@ class Passes:
         self._require(infeasible)
         return sums
 
+    def _few(
+        self, startprob: Floats, transmat: Floats, threads: int, fill: Callable[[Floats], None],
+        symbols: Symbols | None, posteriors: Floats | None, sums: Floats | None,
+    ) -> bool:  # fmt: skip
+        """Ask the passes for few states, which refuse what doubles cannot hold.
+
+        False: they do, or there are more states, and the scores are filled.
+        """
+        if self._work is None:
+            fill(self.scores)
+            return False
+        rows, table = symbols or (None, None)
+        if symbols is None:
+            fill(self.scores)
+        done = _hmm.expect(
+            self._offset, None if symbols else self.scores, rows, table, startprob, transmat,
+            self._work, self._top, posteriors, self.log_z, sums, threads,
+        )  # fmt: skip
+        if symbols is not None and not done:
+            fill(self.scores)
+        return done
+
     def best(self, startprob: Floats, transmat: Floats, threads: int) -> tuple[Floats, Integers]:
         """Return the most probable states (N,), and their log-probability by sequence (B,)."""
         n, count = self.scores.shape[0], self.lengths.size
         states, scores = np.empty((1, n), dtype=np.int64), np.empty((1, count))
+        if self._work is not None and _hmm.best(
+            self._offset, self.scores, logarithm(startprob), logarithm(transmat), self._work,
+            states[0], scores[0], threads,
+        ):  # fmt: skip
+            return scores[0], states[0]
         infeasible = _forest.decode(self._forest(startprob, transmat), 1, threads, states, scores)
         self._require(infeasible)
         return scores[0], states[0]
