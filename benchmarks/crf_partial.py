@@ -120,8 +120,8 @@ def main() -> None:
                     for known in (hidings[:1] if what == "full" else hidings)
                 ]  # fmt: skip
                 seconds = time.perf_counter() - started
-                print(f"{algorithm} {name} {what}: {statistics.mean(scores):.2f} % ({seconds:.0f} s)",
-                      flush=True)  # fmt: skip
+                mean = statistics.mean(scores)
+                print(f"{algorithm} {name} {what}: {mean:.2f} % ({seconds:.0f} s)", flush=True)
 
 
 if __name__ == "__main__":

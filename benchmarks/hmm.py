@@ -1,7 +1,8 @@
 """Fits of hidden Markov models against hmmlearn: equal starts, equal numbers of iterations.
 
 Each side runs `fit`, or another call, as a whole, its checks included; medians of alternating runs
-in one process. BLAS has as many threads as ours. hmmlearn has one thread; its modes are "scaling" and "log".
+in one process. BLAS has as many threads as ours. hmmlearn has one thread; its modes are "scaling"
+and "log".
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ import valuesparse.hmm
 
 #: Rows, states and sequences.
 SIZES = (
-    (500, 4, 1), (500, 8, 1), (2000, 4, 1), (20_000, 4, 1), (20_000, 4, 1000), (20_000, 8, 1), (20_000, 16, 1),
-    (20_000, 16, 1000), (20_000, 64, 1), (100_000, 64, 1), (100_000, 64, 2000),
+    (500, 4, 1), (500, 8, 1), (2000, 4, 1), (20_000, 4, 1), (20_000, 4, 1000), (20_000, 8, 1),
+    (20_000, 16, 1), (20_000, 16, 1000), (20_000, 64, 1), (100_000, 64, 1), (100_000, 64, 2000),
 )  # fmt: skip
 KINDS = ("categorical", "gaussian", "poisson", "full", "mixture")
 CALLS = ("fit", "score", "predict", "predict_proba")

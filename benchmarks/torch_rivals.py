@@ -75,45 +75,46 @@ def theirs_from(ours: Any, kind: str, iterations: int) -> Any:
 
 
 def markov(runs: int, iterations: int) -> None:
-    print("| rows x states, sequences | emissions | call | valuesparse ms | hmmlearn | pomegranate |")
+    print("| rows x states, sequences | emissions | call | ours ms | hmmlearn | pomegranate |")
     print("|---|---|---|---:|---:|---:|")
     for kind in ("categorical", "gaussian"):
         for n, k, count in SIZES:
-            lengths = [n // count] * count
-            X = hmm.model(valuesparse.hmm, kind, n, k)[1]
-            cube = torch.from_numpy(X.reshape(count, n // count, -1))
-            if kind == "gaussian":
-                cube = cube.float()
+            both(kind, n, k, count, runs, iterations)
 
-            def own(n=n, k=k, kind=kind, **more: Any) -> Any:
-                return hmm.model(valuesparse.hmm, kind, n, k, n_iter=iterations, threads=1, **more)[0]
 
-            def hmml(n=n, k=k, kind=kind) -> Any:
-                return hmm.model(
-                    hmmlearn.hmm, kind, n, k, n_iter=iterations, implementation="scaling"
-                )[0]
+def both(kind: str, n: int, k: int, count: int, runs: int, iterations: int) -> None:
+    """Print the times of `fit` and `predict_proba`."""
+    lengths = [n // count] * count
+    X = hmm.model(valuesparse.hmm, kind, n, k)[1]
+    cube = torch.from_numpy(X.reshape(count, n // count, -1))
+    if kind == "gaussian":
+        cube = cube.float()
 
-            def pome(own=own, kind=kind) -> Any:
-                ready = own()
-                ready._check()
-                return theirs_from(ready, kind, iterations)
+    def own() -> Any:
+        return hmm.model(valuesparse.hmm, kind, n, k, n_iter=iterations, threads=1)[0]
 
-            a, b, c = (make() for make in (own, hmml, pome))
-            shown = f"| {n:,} x {k}, {count:,} | {kind} |"
-            proba = medians(
-                [lambda: a.predict_proba(X, lengths), lambda: b.predict_proba(X, lengths),
-                 lambda: c.predict_proba(cube)], runs,
-            )  # fmt: skip
-            gap = np.abs(c.predict_proba(cube).numpy().reshape(n, k) - a.predict_proba(X, lengths))
-            fits = medians(
-                [lambda m: m.fit(X, lengths), lambda m: m.fit(X, lengths), lambda m: m.fit(cube)],
-                max(1, runs // 2), [own, hmml, pome],
-            )  # fmt: skip
-            for call, found in (("fit", fits), ("predict_proba", proba)):
-                one, *rest = found
-                print(f"{shown} {call} | {one:.2f} | "
-                      + " | ".join(f"{x:.1f} ({x / one:.1f}x)" for x in rest) + " |", flush=True)  # fmt: skip
-            print(f"largest difference of a probability from pomegranate's: {gap.max():.1e}")
+    def scaling() -> Any:
+        return hmm.model(hmmlearn.hmm, kind, n, k, n_iter=iterations, implementation="scaling")[0]
+
+    def dense() -> Any:
+        ready = own()
+        ready._check()
+        return theirs_from(ready, kind, iterations)
+
+    a, b, c = own(), scaling(), dense()
+    proba = medians(
+        [lambda: a.predict_proba(X, lengths), lambda: b.predict_proba(X, lengths),
+         lambda: c.predict_proba(cube)], runs,
+    )  # fmt: skip
+    gap = np.abs(c.predict_proba(cube).numpy().reshape(n, k) - a.predict_proba(X, lengths))
+    fits = medians(
+        [lambda m: m.fit(X, lengths), lambda m: m.fit(X, lengths), lambda m: m.fit(cube)],
+        max(1, runs // 2), [own, scaling, dense],
+    )  # fmt: skip
+    for call, (one, *rest) in (("fit", fits), ("predict_proba", proba)):
+        others = " | ".join(f"{x:.1f} ({x / one:.1f}x)" for x in rest)
+        print(f"| {n:,} x {k}, {count:,} | {kind} | {call} | {one:.2f} | {others} |", flush=True)
+    print(f"largest difference of a probability from pomegranate's: {gap.max():.1e}")
 
 
 def network_of(graph: vs.FactorGraph) -> Any:
@@ -228,7 +229,9 @@ def _parts(model: Any) -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--only", choices=("hmm", "networks", "chains"))
     parser.add_argument("--networks", nargs="*", type=Path, default=[], help="BIF files")
     parser.add_argument("--rows", type=int, default=1000, help="of networks")

@@ -22,18 +22,18 @@ struct Few {
     static constexpr int64_t kRows = 2048;  // of a task
 
     int64_t n, states, padded, sequences;
-    const int64_t* offset;               // (sequences + 1,)
-    const double* scores;                // (n, states) log-likelihood of each row in each state
-    const int64_t* symbols;              // (n,), in place of scores: the symbol of each row
-    const double* emissions;             // (states, alphabet) probability of each symbol
+    const int64_t* offset;    // (sequences + 1,)
+    const double* scores;     // (n, states) log-likelihood of each row in each state
+    const int64_t* symbols;   // (n,), in place of scores: the symbol of each row
+    const double* emissions;  // (states, alphabet) probability of each symbol
     int64_t alphabet;
-    const double* start;                 // (states,) probabilities
-    const double* table;                 // (states, states) probabilities, [from, to]
-    double *local, *forward, *backward;  // (n, padded)
-    double* top;                         // (n,) the largest score of each row
-    double* posteriors;                  // (n, states); null: log_z is all that is asked
-    double* log_z;                       // (sequences,)
-    double* sums;                        // (states, states) expected transitions
+    const double* start;                      // (states,) probabilities
+    const double* table;                      // (states, states) probabilities, [from, to]
+    double *local, *forward, *backward;       // (n, padded)
+    double* top;                              // (n,) the largest score of each row
+    double* posteriors;                       // (n, states); null: log_z is all that is asked
+    double* log_z;                            // (sequences,)
+    double* sums;                             // (states, states) expected transitions
     const double *symbol_rows, *symbol_tops;  // (alphabet, padded), (alphabet,): from `emissions`
     Control* control;
 };

@@ -271,9 +271,8 @@ struct FewRows {
         pad(b.table, b.states, false, -INFINITY, table);
         const int states = static_cast<int>(b.states);
         const int64_t first = b.offset[sequence], n = length(b, sequence);
-        const auto at = [&](const double* p) VS_INLINE_LAMBDA {
-            return load_states(p, states, -INFINITY);
-        };
+        const auto at = [&](const double* p)
+                            VS_INLINE_LAMBDA { return load_states(p, states, -INFINITY); };
         const auto plus = [](const Row& x, const Row& y) VS_INLINE_LAMBDA {
             Row r;
             each<kV>([&](auto j) VS_INLINE_LAMBDA { r.v[j] = x.v[j] + y.v[j]; });

@@ -30,7 +30,9 @@ bool meet(const Few& f, int64_t first, int64_t last, double* sums) {
     return VS_FEW(meet(f, first, last, sums));
 }
 
-bool best(const Best& f, int64_t sequence, bool caller) { return VS_FEW(best(f, sequence, caller)); }
+bool best(const Best& f, int64_t sequence, bool caller) {
+    return VS_FEW(best(f, sequence, caller));
+}
 
 const vs::hmm::Level kLevel = {padded, local, forward, backward, both, meet, best, normal};
 

@@ -90,7 +90,7 @@ def log_densities(
     X: Floats, means: Floats, covars: Floats, kind: str, out: Floats, threads: int
 ) -> None:
     """Fill `out` (N, K) with log-densities of rows (N, F) under normal distributions."""
-    scale = covars
+    scale: Any = covars
     if kind in ("full", "tied"):
         factors = cholesky(covars if covars.ndim == 3 else covars[None])
         identity = np.broadcast_to(np.eye(X.shape[1]), factors.shape)
