@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -8,7 +8,9 @@ Array = npt.NDArray[Any]
 
 TOO_LARGE: int
 
-def freeze(arrays: Iterable[Array]) -> None: ...
+def fill(record: object, fields: dict[str, Any]) -> None: ...
+def take_apart(n: int, given: Mapping[int, Any]) -> tuple[Array, list[tuple[int, Array]]]: ...
+def freeze(arrays: Iterable[Any]) -> None: ...
 def split(flat: Array, cards: Array) -> list[Array]: ...
 
 class Snapshot:

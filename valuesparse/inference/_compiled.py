@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _junction
+from valuesparse._owned import ReadOnly
 from valuesparse._validation import as_count
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._barren import prune
@@ -113,7 +114,7 @@ class Compiled:
         #: The slices found last: for each tree, and for questions without evidence of their own.
         self._found: dict[_junction.CliqueTree, tuple[Any, Slices | str]] = {}
         self._found_own: tuple[int, Slices | str] | None = None
-        graph._soft = soft_sum(self._given)
+        graph._soft = soft_sum(self._given) if self._soft else 0.0
         self._key = key_of(known, self.memory_limit, barren) if keep else None
         if self._taken():
             return
@@ -190,16 +191,20 @@ class Compiled:
         self, evidence: Evidence | Known | None
     ) -> tuple[Array, _junction.Soft | None, dict[int, Any]]:
         """Return the tree's evidence and more: states, likelihoods, and both as one mapping."""
-        if not evidence and self._own is not None:
-            held, soft, own = self._own
-            return held, soft, dict(own)
-        held, merged, known = self._merged(evidence)
+        if evidence:
+            held, merged, known = self._merged(evidence)
+            return held, self._numbers(merged), known.given
+        if self._own is None:  # results share the mapping
+            soft = self._numbers(dict(self._soft))
+            self._own = self._held, soft, ReadOnly(self._given)
+        return self._own
+
+    def _numbers(self, merged: dict[int, Array]) -> _junction.Soft | None:
+        """Return likelihoods as a tree is handed them."""
+        if not merged:
+            return None
         pairs = sorted(merged.items(), key=lambda pair: pair[0])
-        soft = _junction.Soft(self._graph.n_variables, pairs) if pairs else None
-        given = known.given
-        if not evidence:
-            self._own = held, soft, dict(given)
-        return held, soft, given
+        return _junction.Soft(self._graph.n_variables, pairs)
 
     def _more(
         self, evidence: Evidence | None, likelihood: Evidence | None
@@ -246,7 +251,9 @@ class Compiled:
     ) -> Question:
         """Compile a tree once, and lay it out for this evidence."""
         tree = tree or self._tree
-        start = watch.part(0, 0, 2 * (tree.n_cliques() or self._graph.n_variables))
+        start = None
+        if watch.progress is not None:
+            start = watch.part(0, 0, 2 * (tree.n_cliques() or self._graph.n_variables))
         empty = tree.prepare(held, soft, self._search, watch.left(), start, watch.late)
         if empty == _junction.TOO_LARGE:
             raise SearchGivenUp(

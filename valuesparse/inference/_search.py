@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 __all__ = ["Search", "within"]
@@ -21,6 +22,7 @@ class Search(NamedTuple):
     most: float = float("inf")  # entries: the search ends when the first orders all have more
 
 
+@functools.lru_cache(maxsize=16)
 def within(
     memory_limit: int, *, effort: float = 1.0, seed: int = 0, give_up: bool = False
 ) -> Search:

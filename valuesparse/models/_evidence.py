@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _forest
+from valuesparse import _forest, _junction
 from valuesparse._owned import ReadOnly, owned
 from valuesparse._validation import as_array, as_reals, largest_entry, weighed
 from valuesparse.models._checks import Weighed
@@ -81,7 +81,7 @@ class Observed(Weighed):
 
         `beside`: magnitudes of likelihoods that are known already.
         """
-        if not isinstance(evidence, Mapping):
+        if not isinstance(evidence, (dict, Mapping)):  # an abstract class is slow to ask
             raise ValueError(f"evidence must be a mapping {{variable: state}}, got {evidence!r}")
         found: dict[int, int | npt.NDArray[np.float64]] = {}
         total = 0.0
@@ -92,6 +92,9 @@ class Observed(Weighed):
                 raise ValueError(f"evidence[{name!r}]: {error}") from None
             if v in found:
                 raise ValueError(f"evidence names variable {name!r} twice")
+            if isinstance(value, (str, int)):
+                found[v] = self.state(v, value)
+                continue
             known = found[v] = _state_or_likelihood(self, v, value, f"evidence[{name!r}]")
             if not isinstance(known, int):
                 total += _forest.weigh(known)[1]
@@ -171,15 +174,7 @@ def asked(
 
 def split(graph: Variables, given: dict[int, Any]) -> Known:
     """Return checked evidence as hard and soft."""
-    held = np.empty(graph.n_variables, dtype=np.int64)
-    held.fill(-1)  # np.full takes longer than all of this
-    soft = []
-    for v, value in given.items():
-        if isinstance(value, int):
-            held[v] = value
-        else:
-            soft.append((v, value))
-    return Known(given, held, soft)
+    return Known(given, *_junction.take_apart(len(graph.cardinalities), given))
 
 
 def _state_or_likelihood(
@@ -236,4 +231,4 @@ def _log_likelihood(graph: Variables, v: int, value: Any, label: str) -> npt.NDA
 
 def soft_sum(evidence: Mapping[int, int | npt.NDArray[np.float64]]) -> float:
     """Return the sum of the largest finite magnitudes of likelihoods."""
-    return math.fsum(_forest.weigh(x)[1] for x in evidence.values() if not isinstance(x, int))
+    return math.fsum([_forest.weigh(x)[1] for x in evidence.values() if not isinstance(x, int)])

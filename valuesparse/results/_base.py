@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from valuesparse._junction import fill
+
 __all__ = ["Result"]
 
 
@@ -55,8 +57,7 @@ class Result:
     _model: Any
 
     def _fill(self, **fields: Any) -> None:
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+        fill(self, fields)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Result is a record; {name} cannot be set")

@@ -150,8 +150,6 @@ class GraphResult(FactorResult):
         limit: int | None = None,
         faithful: bool = False,
     ) -> None:
-        if flat is not None:
-            flat.flags.writeable = False
         if marginals is not None:
             freeze(marginals)
         if islands is not None:
@@ -176,8 +174,7 @@ class GraphResult(FactorResult):
             _solved=None,
             state=state,
         )
-        given = (islands, residuals, *evidence.values())
-        freeze(x for x in given if isinstance(x, np.ndarray))
+        freeze((flat, islands, residuals, *evidence.values()))
 
     if not TYPE_CHECKING:  # a name that is not there is an error to type checkers
 
@@ -204,7 +201,7 @@ class GraphResult(FactorResult):
 
     def _freeze(self) -> None:
         freeze((self.islands, self.factors, self.residuals))
-        freeze(x for x in self.evidence.values() if isinstance(x, np.ndarray))
+        freeze(self.evidence.values())
 
     def of_whole(self, model: FactorGraph, factors: npt.NDArray[np.int64]) -> GraphResult:
         """Return this result of a part as one of the whole `model`."""
