@@ -369,6 +369,7 @@ extensions = [
         "valuesparse._parser",
         [
             "ext/parser.pyx",
+            "ext/parser/arcs.cpp",
             "ext/parser/bounds.cpp",
             "ext/parser/candidates.cpp",
             "ext/parser/dictionary.cpp",

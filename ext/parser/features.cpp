@@ -7,11 +7,9 @@ namespace vs::parser {
 namespace {
 
 constexpr uint32_t kRoot = 0x52303070, kOutside = 0x4f757473;
-constexpr int64_t kTags = 64;
 constexpr int64_t kFarthest = 40;  // exact distances end here
 
-// A distance d > 0 among six.
-int bin(int64_t d) { return d < 4 ? static_cast<int>(d) - 1 : d < 6 ? 3 : d < 11 ? 4 : 5; }
+// A distance d > 0 among four.
 int coarse_bin(int64_t d) { return d < 3 ? static_cast<int>(d) - 1 : d < 6 ? 2 : 3; }
 
 uint32_t value_hash(With with, uint64_t value) {
@@ -19,6 +17,26 @@ uint32_t value_hash(With with, uint64_t value) {
 }
 
 }  // namespace
+
+uint32_t distance_hash(int64_t distance) {
+    const int64_t d = std::clamp(distance, -kFarthest, kFarthest) + kFarthest;
+    return value_hash(With::kDistance, static_cast<uint64_t>(d));
+}
+uint32_t counts_hash(uint32_t counts) { return value_hash(With::kCounts, counts); }
+uint32_t tag_hash(uint32_t tag) { return value_hash(With::kBetween, tag); }
+
+void hash_role(const Set& set, int64_t t, int role, const Sentence& sentence, uint32_t* out,
+               int64_t step) {
+    const std::vector<Place>& places = set.all[at(t)].of[role];
+    const uint64_t seed = static_cast<uint64_t>(t * kRoles + role + 1) << 32;
+    for (int64_t position = 0; position <= sentence.size(); ++position) {
+        uint64_t h = places.empty() ? 0 : seed;
+        for (const Place& p : places) {
+            h = mix(h ^ sentence.word(position + p.offset)[p.field]);
+        }
+        out[position * step] = narrow(h);
+    }
+}
 
 void Sentence::read(const uint32_t* words, int64_t n) {
     n_ = n;
@@ -60,21 +78,8 @@ void Features::read(const Sentence& sentence) {
     const int64_t n = sentence.size(), size = set_.size();
     for (int role = 0; role < set_.roles; ++role) {
         rows_[role].resize(at((n + 1) * size));
-        uint32_t* out = rows_[role].data();
-        for (int64_t position = 0; position <= n; ++position) {
-            for (int64_t t = 0; t < size; ++t) {
-                const std::vector<Place>& places = set_.all[at(t)].of[role];
-                uint64_t h = 0;
-                if (!places.empty()) {
-                    h = static_cast<uint64_t>(t * kRoles + role + 1) << 32;
-                    for (const Place& p : places) {
-                        h = mix(h ^ sentence.word(
-                                        std::clamp<int64_t>(position + p.offset, -Sentence::kAround,
-                                                            n + Sentence::kAround))[p.field]);
-                    }
-                }
-                *out++ = narrow(h);
-            }
+        for (int64_t t = 0; t < size; ++t) {
+            hash_role(set_, t, role, sentence, rows_[role].data() + t, size);
         }
     }
 }
@@ -120,19 +125,16 @@ void Features::list(const Mixed& mixed, int64_t left, int64_t right, int64_t dis
     for (int64_t t = count; t < size; ++t) {
         const With with = set_.all[at(t)].with;
         if (with != With::kBetween) {
-            const uint32_t value =
-                with == With::kDistance
-                    ? value_hash(with, static_cast<uint64_t>(
-                                           std::clamp(distance, -kFarthest, kFarthest) + kFarthest))
-                    : value_hash(with, sentence_->counts(left, right));
+            const uint32_t value = with == With::kDistance
+                                       ? distance_hash(distance)
+                                       : counts_hash(sentence_->counts(left, right));
             put(count++, t, mixed(t) ^ value);
             continue;
         }
         uint64_t tags = sentence_->tags(left, right);
         for (int tag = 0; tags && count < Keys::kMost; ++tag, tags >>= 1) {
             if (!(tags & 1)) continue;
-            const uint32_t value = value_hash(with, sentence_->tag(tag));
-            put(count++, t, mixed(t) ^ value);
+            put(count++, t, mixed(t) ^ tag_hash(sentence_->tag(tag)));
         }
     }
     keys->count = count;

@@ -22,7 +22,7 @@ struct Keys {
 // Words of a sentence, with the root before the first and nothing beyond both ends.
 class Sentence {
   public:
-    static constexpr int kAround = 2;  // words beyond either end that templates may name
+    static constexpr int64_t kTags = 64;
 
     void read(const uint32_t* words, int64_t n);
     int64_t size() const { return n_; }
@@ -32,6 +32,7 @@ class Sentence {
     }
     // The tags strictly between two positions, a bit each, by their numbers in this sentence.
     uint64_t tags(int64_t left, int64_t right) const;
+    int n_tags() const { return static_cast<int>(tags_.size()); }
     uint32_t tag(int number) const { return tags_[at(number)]; }
     // What is counted there: verbs, punctuation, coordinating conjunctions, each up to a few.
     uint32_t counts(int64_t left, int64_t right) const;
@@ -46,6 +47,28 @@ class Sentence {
     std::vector<uint8_t> number_;  // (n + 1,) of each word's
     std::vector<Sums> sums_;       // (n + 2,) of the words before each position
 };
+
+// Distances d > 0 of an arc from kNearest[b] on are in bin b.
+constexpr int kBins = 6;
+constexpr int64_t kNearest[kBins] = {1, 2, 3, 4, 6, 11};
+inline int bin(int64_t d) {
+    static_assert(kNearest[2] == 3, "the first three are single distances");
+    return d < kNearest[3] ? static_cast<int>(d) - 1
+           : d < kNearest[4] ? 3
+           : d < kNearest[5] ? 4
+                             : 5;
+}
+
+// The hashes of what stands in the places that template t has for a role: of position p at
+// out[p step], 0 where it has none.
+void hash_role(const Set& set, int64_t t, int role, const Sentence& sentence, uint32_t* out,
+               int64_t step);
+
+// The hash of what a template holds beside words: a distance of the modifier from the head, what
+// is counted between, or a tag.
+uint32_t distance_hash(int64_t distance);
+uint32_t counts_hash(uint32_t counts);
+uint32_t tag_hash(uint32_t tag);
 
 // A part's key in a template is the exclusive or of one hash for each role, made once for a word.
 class Features {

@@ -160,9 +160,11 @@ Scorer::Scorer(const Templates& templates) : templates_(templates) {
     for (const Set& set : templates.sets) features_.emplace_back(set);
 }
 
-void Scorer::read(const uint32_t* words, int64_t n) {
+void Scorer::read(const uint32_t* words, int64_t n, bool arcs) {
     sentence_.read(words, n);
-    for (Features& f : features_) f.read(sentence_);
+    for (size_t kind = arcs ? 0 : 1; kind < features_.size(); ++kind) {
+        features_[kind].read(sentence_);
+    }
 }
 
 void Scorer::keys(Kind kind, const int32_t* nodes, Keys* keys) const {

@@ -90,7 +90,8 @@ class Scorer {
   public:
     explicit Scorer(const Templates& templates);
 
-    void read(const uint32_t* words, int64_t n);
+    // Without `arcs` nothing is asked of arcs, whose scores are known.
+    void read(const uint32_t* words, int64_t n, bool arcs = true);
     const Sentence& sentence() const { return sentence_; }
     void keys(Kind kind, const int32_t* nodes, Keys* keys) const;
     // (parts,) scores; or those of parts [first, last) alone.
@@ -155,6 +156,7 @@ class Scorer {
 template <class T>
 void Scorer::score(const T* weights, const Parts& parts, int64_t first, int64_t last,
                    double* out) const {
+    if (last <= first) return;
     // One part behind: its lines are on their way.
     Keys keys[2];
     each(parts, first, last, [&](int64_t i, Kind kind, const int32_t* nodes) {
@@ -162,7 +164,7 @@ void Scorer::score(const T* weights, const Parts& parts, int64_t first, int64_t 
         prefetch(weights, keys[i & 1]);
         if (i > first) out[i - 1] = parser::score(weights, keys[~i & 1]);
     });
-    if (last > first) out[last - 1] = parser::score(weights, keys[(last - 1) & 1]);
+    out[last - 1] = parser::score(weights, keys[(last - 1) & 1]);
 }
 
 }  // namespace vs::parser

@@ -8,7 +8,8 @@
 namespace vs::parser {
 namespace {
 
-constexpr int64_t kWords = 100;  // of a task, about
+// Words of a task, about: many want fewer lines of weights each, and fewer are spread better.
+constexpr int64_t kLeastWords = 100, kMostWords = 12000, kTasks = 4;  // of each thread
 
 struct Hands {
     Hands(const Model& model, const Trees& trees)
@@ -19,6 +20,7 @@ struct Hands {
     Labeller labeller;
     Program program;
     std::unique_ptr<Pruner> pruner;
+    ArcScores arcs;
     Kept kept;
     std::vector<double> p;
 };
@@ -79,13 +81,16 @@ struct Predicting {
     void sentence(int64_t i, Hands& hand, Control* own) {
         const int64_t first = corpus.offset[i], n = corpus.size(i);
         const uint32_t* words = corpus.sentence(i);
-        Listed arcs = corpus.arcs(i);
-        if (hand.pruner) {
-            hand.pruner->prune(model.pruner_weights, words, n, nullptr, &hand.kept);
-            arcs = hand.kept.listed();
-        }
         Worker& w = hand.worker;
-        w.read(words, n, arcs, method.engine != Engine::kRelaxed || model.parts->order < 2);
+        const bool pairs = method.engine != Engine::kRelaxed || model.parts->order < 2;
+        if (hand.pruner) {
+            hand.pruner->prune(words, n, hand.arcs, i, &hand.kept);
+            w.read(words, n, hand.kept.listed(), pairs);
+        } else if (model.arcs) {
+            w.read(words, n, hand.arcs, i, pairs);
+        } else {
+            w.read(words, n, {}, pairs);
+        }
         w.loopy().effort = method.effort;
         Told& told = answers.told[i];
         int32_t* heads = answers.heads + first;
@@ -116,9 +121,14 @@ struct Predicting {
         Control own;
         own.poll = Watched::look;
         own.arg = &watched;
-        for (int64_t i = item.first; i < item.last; ++i) {
+        Hands& hand = *job.hands[at(worker)];
+        for (int64_t i = item.first, known = item.first; i < item.last; ++i) {
             if (job.control->stop.load(std::memory_order_relaxed)) return;
-            job.sentence(i, *job.hands[at(worker)], &own);
+            if (job.model.arcs && i == known) {
+                known = ArcScores::end(job.corpus.offset, i, item.last);
+                hand.arcs.score(*job.model.arcs, job.corpus.words, job.corpus.offset, i, known);
+            }
+            job.sentence(i, hand, &own);
         }
     }
 };
@@ -127,10 +137,13 @@ struct Predicting {
 
 Status predict(const Model& model, const Method& method, const Corpus& corpus, const Trees& trees,
                int threads, const PoolApi& pool, Control* control, const Answers& answers) {
+    if (model.arcs) model.arcs->make();
+    const int64_t share = corpus.offset[corpus.sentences] / (kTasks * std::max(1, threads));
+    const int64_t wanted = std::clamp(share, kLeastWords, kMostWords);
     Tasks tasks;
     for (int64_t i = 0, first = 0; i < corpus.sentences; ++i) {
         const int64_t words = corpus.offset[i + 1] - corpus.offset[first];
-        if (words < kWords && i + 1 < corpus.sentences) continue;
+        if (words < wanted && i + 1 < corpus.sentences) continue;
         tasks.add(TaskKind::kPiece, first, i + 1, static_cast<double>(words));
         first = i + 1;
     }

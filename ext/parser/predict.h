@@ -19,6 +19,8 @@ struct Model {
     const float* pruner_weights = nullptr;
     const Labels* labels = nullptr;
     const float* label_weights = nullptr;
+    // Of arcs, or of the pruner where there is one; null: a dictionary has them.
+    ArcWeights* arcs = nullptr;
 };
 
 enum class Engine : int { kMessages, kRelaxed, kProgram };

@@ -21,6 +21,11 @@ cdef extern from "parser/labels.h" namespace "vs::parser" nogil:
         const int64_t*, int64_t, LabelsLearnt*) except +
 
 
+cdef extern from "parser/arcs.h" namespace "vs::parser" nogil:
+    cdef cppclass ArcWeights:
+        ArcWeights(const Templates&, const float*) except +
+
+
 cdef extern from "parser/predict.h" namespace "vs::parser" nogil:
     cdef cppclass Model:
         Model()
@@ -30,6 +35,7 @@ cdef extern from "parser/predict.h" namespace "vs::parser" nogil:
         const float* pruner_weights
         const Labels* labels
         const float* label_weights
+        ArcWeights* arcs
     cdef enum Engine "vs::parser::Engine":
         kMessages "vs::parser::Engine::kMessages"
         kRelaxed "vs::parser::Engine::kRelaxed"
@@ -108,6 +114,8 @@ cdef class Predictor:
     cdef unique_ptr[Templates] pruner
     cdef unique_ptr[Labels] labels
     cdef unique_ptr[CBounds] bounds
+    cdef unique_ptr[ArcWeights] arcs
+    cdef unique_ptr[ArcWeights] pruner_arcs
     cdef Model model
     cdef object arrays
 
@@ -120,11 +128,15 @@ cdef class Predictor:
         self.model.weights = <const float*>data(weights)
         self.model.labels = self.labels.get()
         self.model.label_weights = <const float*>data(label_weights)
+        if dictionary is None:
+            self.arcs.reset(new ArcWeights(self.templates.get()[0], self.model.weights))
         if order > 1:
             self.bounds.reset(new CBounds(self.templates.get()[0], self.model.weights))
         if pruner_weights is not None:
             self.pruner.reset(new Templates(0, pruner_bits))
             self.model.pruner_weights = <const float*>data(pruner_weights)
+            self.pruner_arcs.reset(
+                new ArcWeights(self.pruner.get()[0], self.model.pruner_weights))
 
     cdef Method method(self, tuple how):
         cdef Method method
@@ -225,8 +237,10 @@ cdef class Predictor:
         answers.labels = <int32_t*>data(labels)
         answers.confidence = <double*>data(confidence)
         answers.told = <Told*>data(told)
+        model.arcs = self.arcs.get()
         if prune:
             model.pruner = self.pruner.get()
+            model.arcs = self.pruner_arcs.get()
         with nogil:
             status = c_predict(model, method, corpus, of, threads, pool_api[0], &call.control,
                                answers)

@@ -32,6 +32,12 @@ class Pruner {
         worker_.read(words, n, {});
         choose(worker_.score(weights), n, gold, kept);
     }
+    // The same of a sentence of these.
+    void prune(const uint32_t* words, int64_t n, const ArcScores& scores, int64_t sentence,
+               Kept* kept) {
+        worker_.read(words, n, scores, sentence, false);
+        choose(worker_.known(), n, nullptr, kept);
+    }
 
   private:
     void choose(const double* potentials, int64_t n, const int32_t* gold, Kept* kept);

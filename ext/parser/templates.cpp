@@ -1,7 +1,9 @@
 #include "parser/templates.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <stdexcept>
 
 #include "core/at.h"
 
@@ -164,6 +166,7 @@ Template parse(const char* text, const char* roles, int bits, uint32_t* mask) {
         const int64_t role = std::strchr(roles, *c) - roles;
         int offset = 0;
         for (++c; *c == '+' || *c == '-'; ++c) offset += *c == '+' ? 1 : -1;
+        if (std::abs(offset) > kAround) throw std::logic_error("a word too far away");
         static const char letters[] = "flcpxur";
         const auto field = static_cast<Field>(std::strchr(letters, *c) - letters);
         t.of[role].push_back({offset, field});

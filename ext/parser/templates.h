@@ -24,6 +24,7 @@ namespace vs::parser {
 
 constexpr int kSlots = 16;  // weights of a line; 64 bytes of floats
 constexpr int kRoles = 3;
+constexpr int kAround = 2;  // words beyond either end of a sentence that templates may name
 
 enum class Kind : int {
     kArc = 0,

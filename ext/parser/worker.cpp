@@ -15,7 +15,7 @@ constexpr int64_t kMostIterations = 1000;
 Worker::Worker(const Templates& templates, const Trees& trees)
     : templates_(templates), trees_(trees), scorer_(templates) {}
 
-void Worker::read(const uint32_t* words, int64_t n, const Listed& arcs, bool pairs) {
+void Worker::list(int64_t n, const Listed& arcs, bool pairs) {
     if (arcs.head) {
         parts_.list_arcs(n, arcs.count, arcs.head, arcs.modifier);
     } else {
@@ -23,7 +23,21 @@ void Worker::read(const uint32_t* words, int64_t n, const Listed& arcs, bool pai
     }
     if (pairs && templates_.order > 1) parts_.list_pairs();
     if (pairs && templates_.order > 2) parts_.list_nonprojective();
+}
+
+void Worker::read(const uint32_t* words, int64_t n, const Listed& arcs, bool pairs) {
+    list(n, arcs, pairs);
     scorer_.read(words, n);
+    known_ = 0;
+}
+
+void Worker::read(const uint32_t* words, int64_t n, const ArcScores& scores, int64_t sentence,
+                  bool pairs) {
+    list(n, {}, pairs);
+    scorer_.read(words, n, false);
+    known_ = parts_.arcs();
+    scores_.resize(at(known_));
+    scores.tell(sentence, scores_.data());
 }
 
 trees::Sentence Worker::dense(const double* potentials) {

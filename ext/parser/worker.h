@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "parser/arcs.h"
 #include "parser/loopy.h"
 #include "parser/parts.h"
 #include "parser/program.h"
@@ -50,6 +51,9 @@ class Worker {
 
     // Without `pairs` arcs alone, whatever the order.
     void read(const uint32_t* words, int64_t n, const Listed& arcs, bool pairs = true);
+    // The same of a sentence of these, all of whose arcs have been scored.
+    void read(const uint32_t* words, int64_t n, const ArcScores& scores, int64_t sentence,
+              bool pairs);
     const Parts& parts() const { return parts_; }
     const Scorer& scorer() const { return scorer_; }
     const Trees& trees() const { return trees_; }
@@ -57,9 +61,10 @@ class Worker {
     template <class T>
     const double* score(const T* weights) {
         scores_.resize(at(parts_.size()));
-        scorer_.score(weights, parts_, scores_.data());
+        scorer_.score(weights, parts_, known_, parts_.size(), scores_.data());
         return scores_.data();
     }
+    const double* known() const { return scores_.data(); }  // those that were read
     // The same by pieces: room for all, then those of parts [first, last).
     void begin_scores() { scores_.resize(at(parts_.size())); }
     template <class T>
@@ -84,6 +89,7 @@ class Worker {
     const std::vector<double>& residual() const { return residual_; }
 
   private:
+    void list(int64_t n, const Listed& arcs, bool pairs);
     trees::Sentence dense(const double* potentials);
 
     const Templates& templates_;
@@ -96,6 +102,7 @@ class Worker {
     std::vector<double> table_, p_, scratch_, scores_, residual_, gold_;
     std::vector<int64_t> best_;
     std::vector<int32_t> heads_;
+    int64_t known_ = 0;  // parts that have been scored
 };
 
 }  // namespace vs::parser
