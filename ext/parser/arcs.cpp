@@ -64,6 +64,9 @@ int64_t ArcScores::end(const int64_t* offset, int64_t first, int64_t last) {
 }
 
 void ArcScores::lay_out() {
+    uint32_t distance[2 * kFarthest + 1], counts[Sentence::kCounts];
+    for (int64_t d = -kFarthest; d <= kFarthest; ++d) distance[d + kFarthest] = distance_hash(d);
+    for (uint32_t k = 0; k < Sentence::kCounts; ++k) counts[k] = counts_hash(k);
     arc_.clear();
     distance_.clear();
     counts_.clear();
@@ -76,8 +79,8 @@ void ArcScores::lay_out() {
                 const int64_t left = std::min(h, m), right = std::max(h, m);
                 arc_.push_back({static_cast<uint32_t>(one.root + h),
                                 static_cast<uint32_t>(one.root + m)});
-                distance_.push_back(distance_hash(m - h));
-                counts_.push_back(counts_hash(one.words.counts(left, right)));
+                distance_.push_back(distance[std::clamp(m - h, -kFarthest, kFarthest) + kFarthest]);
+                counts_.push_back(counts[one.words.counts(left, right)]);
                 tags_.push_back(one.words.tags(left, right));
             });
             one.end[c] = static_cast<int64_t>(arc_.size());
@@ -96,8 +99,8 @@ void ArcScores::hash(const Set& set, int64_t t, int64_t count) {
     }
 }
 
-template <int kCount>
-void ArcScores::add(const ArcWeights& weights, int64_t t) {
+template <int kCount, bool kValues>
+void ArcScores::add(const ArcWeights& weights, int64_t t, const uint32_t* values) {
     hash(weights.set(), t, kCount);
     for (int c = 0; c < kClasses; ++c) {
         const float* own[kCount];
@@ -113,23 +116,11 @@ void ArcScores::add(const ArcWeights& weights, int64_t t) {
         for (int64_t i = begin_[c]; i < begin_[c + 1]; ++i) {
             const Arc a = arc_[at(i)];
             float sum = sum_[at(i)];
+            const uint32_t value = kValues ? values[i] : 0;
             for (int k = 0; k < kCount; ++k) {
-                sum += own[k][(head[k][a.head] ^ modifier[k][a.modifier]) & mask[k]];
+                sum += own[k][(head[k][a.head] ^ modifier[k][a.modifier] ^ value) & mask[k]];
             }
             sum_[at(i)] = sum;
-        }
-    }
-}
-
-void ArcScores::add(const ArcWeights& weights, int64_t t, const uint32_t* values) {
-    hash(weights.set(), t, 1);
-    const uint32_t *head = rows_.data(), *modifier = head + positions_;
-    const uint32_t mask = weights.set().mask[at(t)];
-    for (int c = 0; c < kClasses; ++c) {
-        const float* own = weights.of(t, c);
-        for (int64_t i = begin_[c]; i < begin_[c + 1]; ++i) {
-            const Arc a = arc_[at(i)];
-            sum_[at(i)] += own[(head[a.head] ^ modifier[a.modifier] ^ values[i]) & mask];
         }
     }
 }
@@ -168,16 +159,23 @@ void ArcScores::score(const ArcWeights& weights, const uint32_t* words, const in
     }
     rows_.resize(at(2 * kAtOnce * positions_));
     lay_out();
-    int64_t t = 0;
-    for (; t + kAtOnce <= set.plain; t += kAtOnce) add<kAtOnce>(weights, t);
-    for (; t < set.plain; ++t) add<1>(weights, t);
-    for (; t < set.size(); ++t) {
+    for (int64_t t = 0; t < set.size();) {
         const With with = set.all[at(t)].with;
         if (with == With::kBetween) {
-            add_between(weights, t);
-        } else {
-            add(weights, t, with == With::kDistance ? distance_.data() : counts_.data());
+            add_between(weights, t++);
+            continue;
         }
+        int64_t end = t + 1;  // of those that hold the same
+        while (end < set.size() && end < t + kAtOnce && set.all[at(end)].with == with) ++end;
+        if (end < t + kAtOnce) end = t + 1;
+        const bool full = end > t + 1;
+        if (with == With::kNothing) {
+            full ? add<kAtOnce, false>(weights, t, nullptr) : add<1, false>(weights, t, nullptr);
+        } else {
+            const uint32_t* own = with == With::kDistance ? distance_.data() : counts_.data();
+            full ? add<kAtOnce, true>(weights, t, own) : add<1, true>(weights, t, own);
+        }
+        t = end;
     }
 }
 

@@ -63,9 +63,8 @@ class ArcScores {
     void lay_out();
     // Hashes of the heads and of the modifiers of templates [t, t + count), in rows_.
     void hash(const Set& set, int64_t t, int64_t count);
-    // What templates from t on add to the sums.
-    template <int kAtOnce>
-    void add(const ArcWeights& weights, int64_t t);
+    // What templates from t on add to the sums; `values` are hashes of what they hold as well.
+    template <int kCount, bool kValues>
     void add(const ArcWeights& weights, int64_t t, const uint32_t* values);
     void add_between(const ArcWeights& weights, int64_t t);
 

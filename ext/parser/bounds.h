@@ -94,9 +94,12 @@ class PairBounds {
         return sum.least != Sum::kUnknown && safe.holds({sum.least * step_ + rest_apart_.least,
                                                          sum.most * step_ + rest_apart_.most});
     }
-    // Asks for what `within` will read.
+    // Asks for what `within` reads as a rule.
     void prefetch(const Keys& keys) const {
-        for (const int32_t t : order_) prefetch_line(&line_[at(keys.line[t] - first_)]);
+        const size_t count = std::min(order_.size(), 3 * kAtOnce);
+        for (size_t i = 0; i < count; ++i) {
+            prefetch_line(&line_[at(keys.line[order_[i]] - first_)]);
+        }
     }
     const Range& any() const { return any_; }  // potentials of all pairs of the kind
 

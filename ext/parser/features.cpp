@@ -7,7 +7,6 @@ namespace vs::parser {
 namespace {
 
 constexpr uint32_t kRoot = 0x52303070, kOutside = 0x4f757473;
-constexpr int64_t kFarthest = 40;  // exact distances end here
 
 // A distance d > 0 among four.
 int coarse_bin(int64_t d) { return d < 3 ? static_cast<int>(d) - 1 : d < 6 ? 2 : 3; }

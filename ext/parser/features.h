@@ -23,6 +23,7 @@ struct Keys {
 class Sentence {
   public:
     static constexpr int64_t kTags = 64;
+    static constexpr uint32_t kCounts = 3 * 4 * 2;  // what `counts` may be
 
     void read(const uint32_t* words, int64_t n);
     int64_t size() const { return n_; }
@@ -47,6 +48,8 @@ class Sentence {
     std::vector<uint8_t> number_;  // (n + 1,) of each word's
     std::vector<Sums> sums_;       // (n + 2,) of the words before each position
 };
+
+constexpr int64_t kFarthest = 40;  // exact distances end here
 
 // Distances d > 0 of an arc from kNearest[b] on are in bin b.
 constexpr int kBins = 6;

@@ -13,10 +13,10 @@ bool Labeller::learn(Learnt* to, int64_t head, int64_t modifier, int32_t gold) {
     const double lead = score_[at(gold)] - score_[at(rival)];
     if (lead < 1.0) {
         // The step of passive-aggressive learning: the gradient has 2 entries a key.
-        const double step = (1.0 - lead) / static_cast<double>(2 * keys_.count);
+        const double step = (1.0 - lead) / static_cast<double>(2 * keys_[0].count);
         const double late = step * static_cast<double>(to->time);
-        for (int64_t k = 0; k < keys_.count; ++k) {
-            const int64_t first = line(k) * labels_.row();
+        for (int64_t k = 0; k < keys_[0].count; ++k) {
+            const int64_t first = line(keys_[0], k) * labels_.row();
             to->weights[first + gold] += step;
             to->weights[first + rival] -= step;
             to->late[first + gold] += late;

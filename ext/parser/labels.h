@@ -32,18 +32,22 @@ class Labeller {
     // The label that scores most, of equals the first; scores (row,) stay here.
     template <class T>
     int32_t label(const T* weights, int64_t head, int64_t modifier) {
-        features_.arc(head, modifier, &keys_);
-        const int64_t row = labels_.row();
-        score_.assign(at(row), 0.0);
-        for (int64_t k = 0; k < keys_.count; ++k) {
-            const T* w = weights + line(k) * row;
-            for (int64_t l = 0; l < row; ++l) score_[at(l)] += static_cast<double>(w[l]);
+        list(head, modifier, 0);
+        return label(weights, keys_[0]);
+    }
+    // Those of all words (n,) of a sentence: what a word wants is on its way while the one before is
+    // labelled.
+    void label_all(const float* weights, const int32_t* heads, int64_t n, int32_t* out) {
+        for (int64_t m = 1; m <= n + 1; ++m) {
+            if (m <= n) {
+                list(heads[m - 1], m, m & 1);
+                for (int64_t k = 0; k < keys_[m & 1].count; ++k) {
+                    const float* w = weights + line(keys_[m & 1], k) * labels_.row();
+                    for (int64_t l = 0; l < labels_.row(); l += kFloats) prefetch_line(w + l);
+                }
+            }
+            if (m > 1) out[m - 2] = label(weights, keys_[~m & 1]);
         }
-        int32_t best = 0;
-        for (int32_t l = 1; l < labels_.size(); ++l) {
-            if (score_[at(l)] > score_[at(best)]) best = l;
-        }
-        return best;
     }
 
     // Averaged perceptron with a margin: a step for every word whose label does not lead by 1.
@@ -55,17 +59,36 @@ class Labeller {
     bool learn(Learnt* to, int64_t head, int64_t modifier, int32_t gold);
 
   private:
+    static constexpr int64_t kFloats = 16;  // of a line of the cache
+
+    void list(int64_t head, int64_t modifier, int64_t place) {
+        features_.arc(head, modifier, &keys_[place]);
+    }
+    template <class T>
+    int32_t label(const T* weights, const Keys& keys) {
+        const int64_t row = labels_.row();
+        score_.assign(at(row), 0.0);
+        for (int64_t k = 0; k < keys.count; ++k) {
+            const T* w = weights + line(keys, k) * row;
+            for (int64_t l = 0; l < row; ++l) score_[at(l)] += static_cast<double>(w[l]);
+        }
+        int32_t best = 0;
+        for (int32_t l = 1; l < labels_.size(); ++l) {
+            if (score_[at(l)] > score_[at(best)]) best = l;
+        }
+        return best;
+    }
     // Keys of both directions are different ones. Every template has one key: none is of tags
     // between.
-    int64_t line(int64_t k) const {
+    int64_t line(const Keys& keys, int64_t k) const {
         const uint32_t base = labels_.set().base[at(k)], mask = labels_.set().mask[at(k)];
-        const uint32_t turned = keys_.a == 1 ? 0x5bd1e995u : 0u;
-        return base + (((keys_.line[k] - base) ^ turned) & mask);
+        const uint32_t turned = keys.a == 1 ? 0x5bd1e995u : 0u;
+        return base + (((keys.line[k] - base) ^ turned) & mask);
     }
 
     const Labels& labels_;
     Features features_;
-    Keys keys_;
+    Keys keys_[2];
     std::vector<double> score_;
 };
 

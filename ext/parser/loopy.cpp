@@ -11,11 +11,13 @@ namespace {
 constexpr double kModest = 30.0;  // potentials whose exponentials are no large numbers
 constexpr double kOdds = 250.0;   // log-odds of which two and a potential can be multiplied
 constexpr double kSum = 400.0;    // potentials of an arc's pairs, of which messages are multiplied
+constexpr int64_t kMany = 2;      // pairs an arc
 constexpr double kLarge = 1e100;  // numbers that can still be multiplied
 
 // log (1 + e^(b + theta)) / (1 + e^b): what a pair tells one arc where the other has log-odds b.
-double message(double theta, double b) {
-    if (std::fabs(theta) < kModest) return std::log1p(logistic(b) * std::expm1(theta));
+// growth: e^theta - 1
+double message(double theta, double growth, double b) {
+    if (std::fabs(theta) < kModest) return std::log1p(logistic(b) * growth);
     return softplus(b + theta) - softplus(b);
 }
 
@@ -33,6 +35,51 @@ double Loopy::sum(const Parts& parts, const double* potentials, const Trees& tre
     return ask_tree(parts, potentials, trees);
 }
 
+double Loopy::run_tree(const Parts& parts, const Trees& trees, const uint8_t* asked) {
+    trees::Arcs out;
+    out.ratio = ratio_.data();
+    out.all_ratios = false;
+    out.asked = asked;
+    const trees::Sentence s{table_.data(), parts.n, trees.single_root};
+    return trees.api->marginals(trees.kind, s, out, scratch_.data());
+}
+
+void Loopy::begin_few(const Parts& parts) {
+    const int64_t n = parts.n;
+    asked_.assign(at((n + 1) * (n + 1)), 0);
+    few_.clear();
+    for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
+        for (const Parts::Pair& p : *pairs) {
+            for (const int32_t a : {p.first, p.second}) {
+                uint8_t& seen = asked_[at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)])];
+                if (!seen) few_.push_back(a);
+                seen = 1;
+            }
+        }
+    }
+}
+
+double Loopy::sum_few(const Parts& parts, const double* potentials, const Trees& trees) {
+    const int64_t n = parts.n;
+    const auto place = [&](int32_t a) {
+        return at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)]);
+    };
+    for (const int32_t a : few_) total_[at(a)] = 0.0;
+    const double* to = messages.data();
+    for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
+        for (const Parts::Pair& p : *pairs) {
+            total_[at(p.first)] += *to++;
+            total_[at(p.second)] += *to++;
+        }
+    }
+    for (const int32_t a : few_) table_[place(a)] = total_[at(a)] += potentials[a];
+    const double log_z = run_tree(parts, trees, asked_.data());
+    for (const int32_t a : few_) {
+        total_[at(a)] = std::clamp(total_[at(a)] + ratio_[place(a)], -kMostOdds, kMostOdds);
+    }
+    return log_z;
+}
+
 double Loopy::ask_tree(const Parts& parts, const double* potentials, const Trees& trees) {
     const int64_t n = parts.n, arcs = parts.arcs();
     table_.assign(at((n + 1) * (n + 1)), -INFINITY);
@@ -44,25 +91,27 @@ double Loopy::ask_tree(const Parts& parts, const double* potentials, const Trees
         total_[at(a)] += potentials[a];
         table_[place(a)] = total_[at(a)];
     }
-    trees::Arcs out;
-    out.ratio = ratio_.data();
-    out.all_ratios = false;
-    const trees::Sentence s{table_.data(), n, trees.single_root};
-    const double log_z = trees.api->marginals(trees.kind, s, out, scratch_.data());
+    const double log_z = run_tree(parts, trees, nullptr);
     for (int64_t a = 0; a < arcs; ++a) {
         total_[at(a)] = std::clamp(total_[at(a)] + ratio_[place(a)], -kMostOdds, kMostOdds);
     }
     return log_z;
 }
 
+void Loopy::read_growth(int64_t pairs, const double* theta) {
+    growth_.resize(at(pairs));
+    for (int64_t i = 0; i < pairs; ++i) growth_[at(i)] = std::expm1(theta[i]);
+}
+
 double Loopy::send(const Parts& parts, const double* theta) {
+    const double* growth = growth_.data();
     const double keep = effort.damping;
     double change = 0.0;
     double* to = messages.data();
     for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
         for (const Parts::Pair& p : *pairs) {
-            double x = message(*theta, total_[at(p.second)] - to[1]);
-            double y = message(*theta, total_[at(p.first)] - to[0]);
+            double x = message(*theta, *growth, total_[at(p.second)] - to[1]);
+            double y = message(*theta, *growth, total_[at(p.first)] - to[0]);
             x += keep * (to[0] - x);
             y += keep * (to[1] - y);
             change = std::max({change, std::fabs(x - to[0]), std::fabs(y - to[1])});
@@ -70,6 +119,7 @@ double Loopy::send(const Parts& parts, const double* theta) {
             to[1] = y;
             to += 2;
             ++theta;
+            ++growth;
         }
     }
     return change;
@@ -78,7 +128,7 @@ double Loopy::send(const Parts& parts, const double* theta) {
 bool Loopy::begin_odds(const Parts& parts, const double* theta) {
     const int64_t pairs = parts.size() - parts.arcs();
     // A logarithm and an exponential for each arc have to be fewer than those of pairs.
-    if (effort.damping != 0.0 || pairs < 2 * parts.arcs()) return false;
+    if (effort.damping != 0.0 || pairs < kMany * parts.arcs()) return false;
     factor_.resize(at(pairs));
     product_.assign(at(parts.arcs()), 0.0);
     double* t = factor_.data();
@@ -197,14 +247,19 @@ double Loopy::run(const Parts& parts, const double* potentials, const Trees& tre
     converged_ = pairs == 0;
     if (log_z_ == -INFINITY) return log_z_;
     bool odds = fresh && begin_odds(parts, theta);
+    const bool few = !odds && pairs < kMany * arcs;
+    if (few) begin_few(parts);
+    if (!odds) read_growth(pairs, theta);
     for (; !converged_ && iterations_ < effort.iterations; ++iterations_) {
         if (odds) {
             converged_ = send_odds(parts);
             odds = sum_odds(parts, potentials, trees);
-        } else {
-            converged_ = send(parts, theta) < effort.tolerance;
-            log_z_ = sum(parts, potentials, trees);
+            if (!odds) read_growth(pairs, theta);
+            continue;
         }
+        converged_ = send(parts, theta) < effort.tolerance;
+        const bool last = converged_ || iterations_ + 1 == effort.iterations;
+        log_z_ = few && !last ? sum_few(parts, potentials, trees) : sum(parts, potentials, trees);
     }
     for (int64_t a = 0; a < arcs; ++a) beliefs[a] = logistic(total_[at(a)]);
     if (!odds) return log_z_ + tell(parts, theta, beliefs + arcs);

@@ -61,6 +61,11 @@ class Loopy {
     double sum(const Parts& parts, const double* potentials, const Trees& trees);
     // The same where what pairs say is in total_.
     double ask_tree(const Parts& parts, const double* potentials, const Trees& trees);
+    // The same where pairs are few: of their arcs alone, the others have the scores that they had.
+    void begin_few(const Parts& parts);
+    double sum_few(const Parts& parts, const double* potentials, const Trees& trees);
+    double run_tree(const Parts& parts, const Trees& trees, const uint8_t* asked);
+    void read_growth(int64_t pairs, const double* theta);
     // New messages of pairs; the largest change.
     double send(const Parts& parts, const double* theta);
     // What is told of pairs: their beliefs, and what they add to Bethe log Z.
@@ -75,6 +80,10 @@ class Loopy {
 
     std::vector<double> table_, ratio_, scratch_;
     std::vector<double> total_;  // (arcs,)
+    // Arcs that are in pairs, each once; (n + 1, n + 1) where they are; (pairs,) e^theta - 1.
+    std::vector<int32_t> few_;
+    std::vector<uint8_t> asked_;
+    std::vector<double> growth_;
     // (arcs,) odds, and products of the messages to an arc; (pairs,) e^theta; messages as odds.
     std::vector<double> odds_, product_, factor_, sent_;
     double log_z_ = 0.0;  // of the tree factor

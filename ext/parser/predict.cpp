@@ -107,10 +107,7 @@ struct Predicting {
             }
         }
         hand.labeller.read(w.scorer().sentence());
-        for (int64_t m = 1; m <= n; ++m) {
-            answers.labels[first + m - 1] =
-                hand.labeller.label(model.label_weights, heads[m - 1], m);
-        }
+        hand.labeller.label_all(model.label_weights, heads, n, answers.labels + first);
     }
 
     static void run(void* context, int64_t task, int worker) {
@@ -139,7 +136,7 @@ Status predict(const Model& model, const Method& method, const Corpus& corpus, c
                int threads, const PoolApi& pool, Control* control, const Answers& answers) {
     if (model.arcs) model.arcs->make();
     const int64_t share = corpus.offset[corpus.sentences] / (kTasks * std::max(1, threads));
-    const int64_t wanted = std::clamp(share, kLeastWords, kMostWords);
+    const int64_t wanted = threads > 1 ? std::clamp(share, kLeastWords, kMostWords) : kMostWords;
     Tasks tasks;
     for (int64_t i = 0, first = 0; i < corpus.sentences; ++i) {
         const int64_t words = corpus.offset[i + 1] - corpus.offset[first];

@@ -169,8 +169,8 @@ void Relaxed::screen(const Scorer& scorer, const float* weights, const Parts& pa
     for (int32_t h = 0; h <= n; ++h) {
         const int32_t first = start_[at(h)], count = start_[at(h) + 1] - first;
         if (count == 0) continue;
-        two_.resize(at(int64_t{count} * count));
-        up_.resize(at(int64_t{count} * (n + 1)));
+        two_.resize(std::max(two_.size(), at(int64_t{count} * count)));
+        up_.resize(std::max(up_.size(), at(int64_t{count} * (n + 1))));
         trees.api->head_joints(&joints, h, count, &modifier_[at(first)], two_.data(), up_.data());
         for (int32_t i = 0; i < count; ++i) {
             const int32_t a = child_[at(first + i)], m = modifier_[at(first + i)];

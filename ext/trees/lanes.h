@@ -31,6 +31,8 @@ struct Plain {
     static T plus(T a, T b) { return a + b; }
     static double log(T a) { return a > 0.0 ? std::log(a) : -INFINITY; }
     static double log_over(T a, T b) {
+        const double q = a / b;
+        if (q > 1e-300 && q < 1e300) return std::log(q);
         return a > 0.0 && b > 0.0 ? std::log(a) - std::log(b)
                : a > 0.0          ? INFINITY
                : b > 0.0          ? -INFINITY

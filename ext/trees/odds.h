@@ -54,6 +54,7 @@ class Odds {
                 arcs.complement[at + m] = A::as_double(A::times(others[m], inverse_[m]));
             }
             for (int64_t m = 1; arcs.ratio && m <= n_; ++m) {
+                if (arcs.asked && !arcs.asked[at + m]) continue;
                 arcs.ratio[at + m] = A::log_over(r[m], others[m]) - shift[m];
             }
             for (double* out : {arcs.marginal, arcs.complement, arcs.ratio}) {

@@ -31,6 +31,8 @@ struct Arcs {
     // forbidden arc has one, too. -inf: impossible whatever its score; inf: forced.
     double* ratio = nullptr;
     bool all_ratios = true;  // false: those of forbidden arcs are not read, and not always right
+    // (n + 1, n + 1), or null: some ratios alone are read, those of arcs that are not 0 here.
+    const uint8_t* asked = nullptr;
 };
 
 // Both arcs of a pair, as places [head, modifier].
