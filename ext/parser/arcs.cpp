@@ -64,9 +64,6 @@ int64_t ArcScores::end(const int64_t* offset, int64_t first, int64_t last) {
 }
 
 void ArcScores::lay_out() {
-    uint32_t distance[2 * kFarthest + 1], counts[Sentence::kCounts];
-    for (int64_t d = -kFarthest; d <= kFarthest; ++d) distance[d + kFarthest] = distance_hash(d);
-    for (uint32_t k = 0; k < Sentence::kCounts; ++k) counts[k] = counts_hash(k);
     arc_.clear();
     distance_.clear();
     counts_.clear();
@@ -79,8 +76,8 @@ void ArcScores::lay_out() {
                 const int64_t left = std::min(h, m), right = std::max(h, m);
                 arc_.push_back({static_cast<uint32_t>(one.root + h),
                                 static_cast<uint32_t>(one.root + m)});
-                distance_.push_back(distance[std::clamp(m - h, -kFarthest, kFarthest) + kFarthest]);
-                counts_.push_back(counts[one.words.counts(left, right)]);
+                distance_.push_back(values_.distance(m - h));
+                counts_.push_back(values_.counts(one.words.counts(left, right)));
                 tags_.push_back(one.words.tags(left, right));
             });
             one.end[c] = static_cast<int64_t>(arc_.size());
@@ -155,7 +152,7 @@ void ArcScores::score(const ArcWeights& weights, const uint32_t* words, const in
         one.words.read(words + offset[i] * kFields, offset[i + 1] - offset[i]);
         one.root = positions_;
         positions_ += one.words.size() + 1;
-        for (int k = 0; k < one.words.n_tags(); ++k) one.tags[k] = tag_hash(one.words.tag(k));
+        for (int k = 0; k < one.words.n_tags(); ++k) one.tags[k] = Values::tag(one.words.tag(k));
     }
     rows_.resize(at(2 * kAtOnce * positions_));
     lay_out();

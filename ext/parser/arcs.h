@@ -68,6 +68,7 @@ class ArcScores {
     void add(const ArcWeights& weights, int64_t t, const uint32_t* values);
     void add_between(const ArcWeights& weights, int64_t t);
 
+    const Values values_;
     int64_t first_ = 0, positions_ = 0;
     std::vector<One> all_;
     int64_t begin_[ArcWeights::kClasses + 1] = {};

@@ -17,12 +17,14 @@ uint32_t value_hash(With with, uint64_t value) {
 
 }  // namespace
 
-uint32_t distance_hash(int64_t distance) {
-    const int64_t d = std::clamp(distance, -kFarthest, kFarthest) + kFarthest;
-    return value_hash(With::kDistance, static_cast<uint64_t>(d));
+Values::Values() {
+    uint64_t value = 0;
+    for (uint32_t& hash : distance_) hash = value_hash(With::kDistance, value++);
+    value = 0;
+    for (uint32_t& hash : counts_) hash = value_hash(With::kCounts, value++);
 }
-uint32_t counts_hash(uint32_t counts) { return value_hash(With::kCounts, counts); }
-uint32_t tag_hash(uint32_t tag) { return value_hash(With::kBetween, tag); }
+
+uint32_t Values::tag(uint32_t tag) { return value_hash(With::kBetween, tag); }
 
 void hash_role(const Set& set, int64_t t, int role, const Sentence& sentence, uint32_t* out,
                int64_t step) {
@@ -125,15 +127,15 @@ void Features::list(const Mixed& mixed, int64_t left, int64_t right, int64_t dis
         const With with = set_.all[at(t)].with;
         if (with != With::kBetween) {
             const uint32_t value = with == With::kDistance
-                                       ? distance_hash(distance)
-                                       : counts_hash(sentence_->counts(left, right));
+                                       ? values_.distance(distance)
+                                       : values_.counts(sentence_->counts(left, right));
             put(count++, t, mixed(t) ^ value);
             continue;
         }
         uint64_t tags = sentence_->tags(left, right);
         for (int tag = 0; tags && count < Keys::kMost; ++tag, tags >>= 1) {
             if (!(tags & 1)) continue;
-            put(count++, t, mixed(t) ^ tag_hash(sentence_->tag(tag)));
+            put(count++, t, mixed(t) ^ Values::tag(sentence_->tag(tag)));
         }
     }
     keys->count = count;

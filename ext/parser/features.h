@@ -1,6 +1,7 @@
 // The features of the parts of one sentence.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -67,11 +68,20 @@ inline int bin(int64_t d) {
 void hash_role(const Set& set, int64_t t, int role, const Sentence& sentence, uint32_t* out,
                int64_t step);
 
-// The hash of what a template holds beside words: a distance of the modifier from the head, what
-// is counted between, or a tag.
-uint32_t distance_hash(int64_t distance);
-uint32_t counts_hash(uint32_t counts);
-uint32_t tag_hash(uint32_t tag);
+// Hashes of what a template holds beside words: a distance of the modifier from the head, what is
+// counted between, or a tag.
+class Values {
+  public:
+    Values();
+    uint32_t distance(int64_t d) const {
+        return distance_[at(std::clamp(d, -kFarthest, kFarthest) + kFarthest)];
+    }
+    uint32_t counts(uint32_t counts) const { return counts_[counts]; }
+    static uint32_t tag(uint32_t tag);
+
+  private:
+    uint32_t distance_[2 * kFarthest + 1], counts_[Sentence::kCounts];
+};
 
 // A part's key in a template is the exclusive or of one hash for each role, made once for a word.
 class Features {
@@ -95,6 +105,7 @@ class Features {
     void find(Keys* keys) const;
 
     const Set& set_;
+    const Values values_;
     const Sentence* sentence_ = nullptr;
     std::vector<uint32_t> rows_[kRoles];  // each (n + 1, templates)
 };

@@ -51,19 +51,16 @@ void Loopy::begin_few(const Parts& parts) {
     for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
         for (const Parts::Pair& p : *pairs) {
             for (const int32_t a : {p.first, p.second}) {
-                uint8_t& seen = asked_[at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)])];
-                if (!seen) few_.push_back(a);
-                seen = 1;
+                asked_[at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)])] = 1;
             }
         }
+    }
+    for (int32_t a = 0; a < parts.arcs(); ++a) {
+        if (asked_[at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)])]) few_.push_back(a);
     }
 }
 
 double Loopy::sum_few(const Parts& parts, const double* potentials, const Trees& trees) {
-    const int64_t n = parts.n;
-    const auto place = [&](int32_t a) {
-        return at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)]);
-    };
     for (const int32_t a : few_) total_[at(a)] = 0.0;
     const double* to = messages.data();
     for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
@@ -72,6 +69,14 @@ double Loopy::sum_few(const Parts& parts, const double* potentials, const Trees&
             total_[at(p.second)] += *to++;
         }
     }
+    return ask_few(parts, potentials, trees);
+}
+
+double Loopy::ask_few(const Parts& parts, const double* potentials, const Trees& trees) {
+    const int64_t n = parts.n;
+    const auto place = [&](int32_t a) {
+        return at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)]);
+    };
     for (const int32_t a : few_) table_[place(a)] = total_[at(a)] += potentials[a];
     const double log_z = run_tree(parts, trees, asked_.data());
     for (const int32_t a : few_) {
@@ -127,8 +132,7 @@ double Loopy::send(const Parts& parts, const double* theta) {
 
 bool Loopy::begin_odds(const Parts& parts, const double* theta) {
     const int64_t pairs = parts.size() - parts.arcs();
-    // A logarithm and an exponential for each arc have to be fewer than those of pairs.
-    if (effort.damping != 0.0 || pairs < kMany * parts.arcs()) return false;
+    if (effort.damping != 0.0 || pairs == 0) return false;
     factor_.resize(at(pairs));
     product_.assign(at(parts.arcs()), 0.0);
     double* t = factor_.data();
@@ -146,26 +150,34 @@ bool Loopy::begin_odds(const Parts& parts, const double* theta) {
     for (const double sum : product_) {
         if (!(sum < kSum)) return false;
     }
-    sent_.assign(at(2 * pairs), 1.0);
+    sent_.resize(at(2 * pairs));
+    for (size_t i = 0; i < sent_.size(); ++i) {
+        sent_[i] = messages[i] == 0.0 ? 1.0 : std::exp(messages[i]);
+    }
+    odds_.resize(total_.size());
     return largest < kModest && read_odds();
 }
 
+// Of the arcs that are in pairs.
 bool Loopy::read_odds() {
-    odds_.resize(total_.size());
-    for (size_t a = 0; a < total_.size(); ++a) {
-        if (!(std::fabs(total_[a]) < kOdds)) return false;
-        odds_[a] = std::exp(total_[a]);
+    for (const int32_t a : few_) {
+        if (!(std::fabs(total_[at(a)]) < kOdds)) return false;
+        odds_[at(a)] = std::exp(total_[at(a)]);
     }
     return true;
 }
 
-bool Loopy::sum_odds(const Parts& parts, const double* potentials, const Trees& trees) {
-    for (size_t a = 0; a < product_.size(); ++a) total_[a] = std::log(product_[a]);
-    log_z_ = ask_tree(parts, potentials, trees);
+bool Loopy::sum_odds(const Parts& parts, const double* potentials, const Trees& trees, bool all) {
+    if (all) std::fill(total_.begin(), total_.end(), 0.0);
+    for (const int32_t a : few_) total_[at(a)] = std::log(product_[at(a)]);
+    log_z_ = all ? ask_tree(parts, potentials, trees) : ask_few(parts, potentials, trees);
     if (read_odds()) return true;
-    messages.resize(sent_.size());
-    for (size_t i = 0; i < sent_.size(); ++i) messages[i] = std::log(sent_[i]);
+    read_messages();
     return false;
+}
+
+void Loopy::read_messages() {
+    for (size_t i = 0; i < sent_.size(); ++i) messages[i] = std::log(sent_[i]);
 }
 
 bool Loopy::send_odds(const Parts& parts) {
@@ -246,24 +258,27 @@ double Loopy::run(const Parts& parts, const double* potentials, const Trees& tre
     iterations_ = 0;
     converged_ = pairs == 0;
     if (log_z_ == -INFINITY) return log_z_;
-    bool odds = fresh && begin_odds(parts, theta);
-    const bool few = !odds && pairs < kMany * arcs;
-    if (few) begin_few(parts);
+    begin_few(parts);
+    bool odds = begin_odds(parts, theta);
+    const bool few = pairs < kMany * arcs;
     if (!odds) read_growth(pairs, theta);
     for (; !converged_ && iterations_ < effort.iterations; ++iterations_) {
+        converged_ = odds ? send_odds(parts) : send(parts, theta) < effort.tolerance;
+        const bool last = converged_ || iterations_ + 1 == effort.iterations;
         if (odds) {
-            converged_ = send_odds(parts);
-            odds = sum_odds(parts, potentials, trees);
+            odds = sum_odds(parts, potentials, trees, last || !few);
             if (!odds) read_growth(pairs, theta);
             continue;
         }
-        converged_ = send(parts, theta) < effort.tolerance;
-        const bool last = converged_ || iterations_ + 1 == effort.iterations;
         log_z_ = few && !last ? sum_few(parts, potentials, trees) : sum(parts, potentials, trees);
     }
     for (int64_t a = 0; a < arcs; ++a) beliefs[a] = logistic(total_[at(a)]);
     if (!odds) return log_z_ + tell(parts, theta, beliefs + arcs);
-    messages.clear();
+    if (fresh) {
+        messages.clear();  // as many logarithms
+    } else {
+        read_messages();
+    }
     return log_z_ + tell_odds(parts, beliefs + arcs);
 }
 

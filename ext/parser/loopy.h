@@ -1,8 +1,8 @@
 // Belief propagation with a tree factor and pairs of arcs (parser #1 of MSFXM10), one sentence at a
-// time. A message is log-odds: what it says of an arc that is on, less of one that is off. Where
-// pairs are many messages are odds, plain numbers, and nothing but arcs has a logarithm:
+// time. A message is log-odds: what it says of an arc that is on, less of one that is off. They are
+// passed as odds, plain numbers, so that nothing but arcs has a logarithm:
 //   to a = (B + R t) / (B + R)    R the odds of b, B the message to b, t = e^theta
-// until some number leaves its range.
+// until some number leaves its range, or where messages are damped.
 #pragma once
 
 #include <cmath>
@@ -64,6 +64,7 @@ class Loopy {
     // The same where pairs are few: of their arcs alone, the others have the scores that they had.
     void begin_few(const Parts& parts);
     double sum_few(const Parts& parts, const double* potentials, const Trees& trees);
+    double ask_few(const Parts& parts, const double* potentials, const Trees& trees);
     double run_tree(const Parts& parts, const Trees& trees, const uint8_t* asked);
     void read_growth(int64_t pairs, const double* theta);
     // New messages of pairs; the largest change.
@@ -74,7 +75,9 @@ class Loopy {
     // The same with odds. False: some number is out of range, messages are logarithms from here on.
     bool begin_odds(const Parts& parts, const double* theta);
     bool read_odds();
-    bool sum_odds(const Parts& parts, const double* potentials, const Trees& trees);
+    // All: of all arcs, else of those in pairs alone.
+    bool sum_odds(const Parts& parts, const double* potentials, const Trees& trees, bool all);
+    void read_messages();
     bool send_odds(const Parts& parts);  // whether they have converged
     double tell_odds(const Parts& parts, double* beliefs) const;
 
