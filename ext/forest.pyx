@@ -284,11 +284,12 @@ def infer(Forest forest, int threads, log_z, marginals=None, *, double zeta=1.0,
           int64_t revisit=0, islands=None, deadline=None, progress=None, late=None,
           pairwise=None, edges=None, expectations=None, weights=None, energies=None,
           log_left=None, log_right=None, log_mass=None, Prepared prepared=None,
-          Table pairs=None):
+          Table pairs=None, components=None, bint narrow=False):
     """Fill the arrays that are given; see Request in forest/request.h.
 
     `edges`: which `pairwise` is for, (first, last) of chains, their row by node of trees.
-    `prepared`: that of chains with this table. `pairs`: what expectations are for. Return
+    `prepared`: that of chains with this table. `pairs`: what expectations are for.
+    `components`: those to work on (int64, ascending), None: all. Return
     (infeasible, counts): infeasible is None or (component, position).
     """
     cdef Report r
@@ -314,6 +315,12 @@ def infer(Forest forest, int threads, log_z, marginals=None, *, double zeta=1.0,
     q.log_left = <double*>data(log_left)
     q.log_right = <double*>data(log_right)
     q.log_mass = <double*>data(log_mass)
+    cdef vector[int64_t] chosen
+    if components is not None:
+        chosen.resize(components.size)
+        copy(chosen.data(), components)
+        q.components = &chosen
+    q.narrow = narrow
     with nogil:
         r = c_infer(q, call.control)
     bad = outcome(r, call)

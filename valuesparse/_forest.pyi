@@ -78,6 +78,8 @@ def infer(
     log_mass: Array | None = None,
     prepared: Prepared | None = None,
     pairs: Table | None = None,
+    components: Array | None = None,
+    narrow: bool = False,
 ) -> tuple[Place | None, tuple[int, ...]]: ...
 def listed(marginals: Array, least: float, threads: int) -> tuple[Array, Array, Array, Array]: ...
 def distances(

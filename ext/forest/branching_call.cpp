@@ -104,7 +104,7 @@ void BranchingCall::join_tables() {
     if (all.positive && !is_log(arithmetic_)) {
         const double most = std::log(2.0 * static_cast<double>(c_.n_labels));
         p_.together =
-            static_cast<int64_t>((arithmetic_ == kLinear32 ? 32.0 : 250.0) / std::max(range, most));
+            static_cast<int64_t>((is_single(arithmetic_) ? 32.0 : 250.0) / std::max(range, most));
     }
 }
 
@@ -185,7 +185,7 @@ void BranchingCall::collect() {
         int32_t& status = status_[at(i)];
         status = islands_ ? island_status_[at(i)].load() : int32_t{kOk};
         if (status == kOk) status = a.status;
-        if (status == kOk && arithmetic_ == kLinear32 && a.added > 1e-7) status = kWiden;
+        if (status == kOk && is_single(arithmetic_) && a.added > 1e-7) status = kWiden;
         if (status == kOk) log_z_[i] = a.shift + (a.rest + unit * a.scale + a.log_end);
     }
 }

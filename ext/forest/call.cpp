@@ -201,7 +201,7 @@ Report Call::no_memory() {
 
 Report Call::solve() {
     int steps[3];
-    const int n_steps = ladder(c_.dtype, steps);
+    const int n_steps = ladder(c_.dtype, r_.narrow, steps);
     // Components that messages one way do not settle are done in full. Those of chains that are
     // drawn from go with the samples.
     one_way_ = !islands_ && !r_.marginals && !edges_ && (r_.model.layout || r_.size == 0);
@@ -214,7 +214,7 @@ Report Call::solve() {
         session_.packing.reset();
         if (!pack()) return no_memory();
         // In float32 a table held at its floor may be felt, whatever the messages.
-        for (const Packing& p : packing_) one_way_ &= !(arithmetic_ == kLinear32 && p.floored);
+        for (const Packing& p : packing_) one_way_ &= !(is_single(arithmetic_) && p.floored);
         if (!pass()) return no_memory();
         std::vector<int64_t> done;
         if (!judge(&done)) break;

@@ -57,7 +57,7 @@ class Call {
         return {t, verbs, &p, p.state, p.zeta, &control_, c_.n_labels, row, slower, n_tallies};
     }
     static int64_t bytes(int dtype) { return dtype == kFloat32 ? 4 : 8; }
-    int computes() const { return arithmetic_ == kLinear32 ? kFloat32 : kFloat64; }
+    int computes() const { return is_single(arithmetic_) ? kFloat32 : kFloat64; }
 
     Request r_;
     const Chains& c_;

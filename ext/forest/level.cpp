@@ -91,7 +91,30 @@ static void run_in(vs::Pass* pass, const vs::Work& w) {
     }
 }
 
+// Those of passes for marginals alone.
+template <class D>
+static void run_narrow(vs::Pass* pass, const vs::Work& w) {
+    switch (w.verb) {
+        case vs::Verb::kPathOpen:
+        case vs::Verb::kPathClose:
+            return split_task<D>(path(pass), w.item.first, w.verb == vs::Verb::kPathOpen);
+        case vs::Verb::kPathProbe:
+        case vs::Verb::kPathCompare:
+        case vs::Verb::kPathPassOn:
+            return cut_task<D>(path(pass), w);
+        case vs::Verb::kUp:
+            return tree_up<D>(trees(pass), w.item.first, w.worker);
+        case vs::Verb::kDown:
+            return tree_down<D>(trees(pass), w.item.first, w.worker);
+        default:
+            return exact_task<D>(path(pass), w);
+    }
+}
+
 static void run(vs::Pass* pass, const vs::Work& work) {
+    if (pass->arithmetic == vs::kLinear32of64) {
+        return run_narrow<Linear<float, double>>(pass, work);
+    }
     with_arithmetic(pass->arithmetic, [&](auto d) { run_in<VS_DOMAIN(d)>(pass, work); });
 }
 

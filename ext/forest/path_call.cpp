@@ -47,15 +47,15 @@ bool PathCall::pass() {
 
 ForestPlan PathCall::plan(const std::vector<int64_t>& order, const Cuts& cuts,
                           int arithmetic) const {
-    const bool in_output =
-        arithmetic != kLinear64of32 && (arithmetic != kLog || c_.dtype == kFloat64);
+    const bool in_output = arithmetic == kLinear32 || arithmetic == kLinear64 ||
+                           (arithmetic == kLog && c_.dtype == kFloat64);
     return plan_path(c_, order, cuts, r_.threads, r_.marginals && !edges_ && in_output,
                      r_.expectations ? r_.expectation_chunks : 0, is_log(arithmetic) ? 20.0 : 1.0);
 }
 
 void PathCall::show() {
     int steps[3];
-    ladder(c_.dtype, steps);
+    ladder(c_.dtype, r_.narrow, steps);
     arithmetic_ = steps[0];
     std::vector<int64_t> order = by_length(c_, order_);
     session_.packing.reset();

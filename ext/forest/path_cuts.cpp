@@ -72,7 +72,7 @@ std::vector<int64_t> PathCall::join(PathPass& p, const Cuts& cuts, const ForestP
             status[which] = worse(status[which], p.chunk_end[i].status);
             added += p.chunk_end[i].added;
         }
-        const bool wide = arithmetic_ == kLinear32 && added > 1e-7;
+        const bool wide = is_single(arithmetic_) && added > 1e-7;
         if (status[which] == kOk && wide) status[which] = kWiden;
         if (status[which] == kWiden) leave_out(which);
     };

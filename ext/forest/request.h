@@ -69,6 +69,7 @@ struct Request {
     const double* uniforms = nullptr;
     int64_t n_best = 1, size = 0;
     const std::vector<int64_t>* components = nullptr;  // to work on, ascending; null: all
+    bool narrow = false;  // float32 where scores are float64: marginals alone, no islands
 };
 
 struct Report {

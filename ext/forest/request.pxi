@@ -45,6 +45,8 @@ cdef extern from "forest/request.h" namespace "vs" nogil:
         int64_t* states
         const double* uniforms
         int64_t n_best, size
+        const vector[int64_t]* components
+        bint narrow
     cdef cppclass Report:
         int status
         int64_t component, position

@@ -7,7 +7,7 @@
 
 namespace VS_NS {
 
-// Calls f with a null pointer of the arithmetic's type.
+// Calls f with a null pointer of the arithmetic's type; kLinear32of64 has no such calls.
 template <class F>
 static VS_INLINE void with_arithmetic(int arithmetic, F f) {
     switch (arithmetic) {

@@ -21,6 +21,9 @@ struct Linear {
     using T = T_;
     using In = In_;
     using Row = In*;
+    // Scores in float64, computed with in float32: their exponentials are rounded once.
+    static constexpr bool kNarrows = sizeof(T) < sizeof(In);
+    using Score = std::conditional_t<kNarrows, In, T>;  // in which scores are subtracted
     static constexpr int kEvery = Floor<T>::kNormaliseEvery;
     static constexpr double kUnit = 0.693147180559945309417;  // scales count powers of two
     static constexpr int kSlower = 1;                         // see Ticker
@@ -56,30 +59,52 @@ struct Linear {
 
     // A position is entered in two steps, so that the first can be taken for several of them
     // before the second waits for it. `x`: log-potentials, composed in `workspace` (Kp,) where they
-    // are not just a row of unary; `workspace` may be the later psi.
+    // are not just a row of unary; `workspace` may be the later psi. Where T narrows, x are
+    // exponentials already.
     struct Probe {
         const T* x;
-        T top;       // the largest
+        Score top;   // the largest
         bool plain;  // nothing is forbidden, here or by a transition: no zeros to keep
         bool any;    // not all are forbidden
         double shift() const { return any ? static_cast<double>(top) : 0.0; }
     };
     VS_INLINE Probe probe(int64_t i, bool first, bool last, T* workspace) const {
-        const T* x = workspace;
-        if (sizeof(T) == sizeof(In) && !in.decorated(first, last)) {
-            x = reinterpret_cast<const T*>(in.unary + i * K);
-        } else {
-            in.compose(i, first, last, workspace);
-        }
+        const bool plain_row = !in.decorated(first, last);
         bool plain;
-        const T top = row_top(x, K, &plain);
-        return {x, top, plain && e.positive, top > in.forbidden()};
+        if constexpr (kNarrows) {
+            In* const wide = reinterpret_cast<In*>(row);  // with edge_row, which follows it
+            if (!plain_row) in.compose(i, first, last, wide);
+            const In* x = plain_row ? in.unary + i * K : wide;
+            const In top = row_top(x, K, &plain);
+            plain &= e.positive;
+            if (top > in.forbidden()) narrow(x, top, ExpConst<T>::kLow, plain, workspace);
+            return {workspace, top, plain, top > in.forbidden()};
+        } else {
+            const T* x = workspace;
+            if (sizeof(T) == sizeof(In) && plain_row) {
+                x = reinterpret_cast<const T*>(in.unary + i * K);
+            } else {
+                in.compose(i, first, last, workspace);
+            }
+            const T top = row_top(x, K, &plain);
+            return {x, top, plain && e.positive, top > in.forbidden()};
+        }
+    }
+    // out = exp(x - shift), finite entries held at exp(low).
+    void narrow(const In* x, In shift, T low, bool plain, T* out) const {
+        const In least = static_cast<In>(low);
+        plain ? row_exp_narrow<true>(x, K, shift, least, out)
+              : row_exp_narrow<false>(x, K, shift, least, out);
     }
     // psi = exp(x - top); returns the sum.
     VS_INLINE double local(const Probe& s, T* psi) const {
         if (!s.any) {
             clear(psi);
             return 0.0;
+        }
+        if constexpr (kNarrows) {
+            if (psi != s.x) std::memcpy(psi, s.x, sizeof(T) * static_cast<size_t>(Kp));
+            return 1.0;
         }
         return static_cast<double>(s.plain ? row_exp<T, true>(s.x, K, s.top, psi)
                                            : row_exp<T, false>(s.x, K, s.top, psi));
@@ -91,6 +116,10 @@ struct Linear {
             clear(psi);
             clear(out);
             return true;
+        }
+        if constexpr (kNarrows) {
+            if (psi != s.x && psi != out) local(s, psi);
+            return absorb(s.x, s.plain, y, normalise, out, scale);
         }
         return s.plain ? enter_row<true>(s, y, normalise, psi, out, scale)
                        : enter_row<false>(s, y, normalise, psi, out, scale);
@@ -112,8 +141,9 @@ struct Linear {
             clear(out);
             return true;
         }
-        const int ex = s.plain ? row_exp_into<T, true>(s.x, K, s.top, out)
-                               : row_exp_into<T, false>(s.x, K, s.top, out);
+        const T top = static_cast<T>(s.top);
+        const int ex = s.plain ? row_exp_into<T, true, kNarrows>(s.x, K, top, out)
+                               : row_exp_into<T, false, kNarrows>(s.x, K, top, out);
         *scale += ex;
         return ex > kLowest;
     }
@@ -153,14 +183,14 @@ struct Linear {
     const T* row_message(int64_t edge, int v, T* own) const {
         if (e.sparse_backward) return beside(*e.sparse_backward, v, own);
         if (!in.c.per_edge) return e.rows + static_cast<int64_t>(v) * Kp;
-        const T c = edge_max(edge);
+        const Score c = edge_max(edge);
         exp_transition(in_edge(edge) + static_cast<int64_t>(v) * K, c, own);
         return own;
     }
     const T* column_message(int64_t edge, int v, T* own) const {
         if (e.sparse_forward) return beside(*e.sparse_forward, v, own);
         if (!in.c.per_edge) return e.columns + static_cast<int64_t>(v) * Kp;
-        const T c = edge_max(edge);
+        const T c = static_cast<T>(edge_max(edge));
         for (int l = 0; l < K; ++l) row[l] = static_cast<T>(in.edge_score(edge, l, v));
         row_floor_exp(row, c, own);
         return own;
@@ -276,6 +306,7 @@ struct Linear {
         if (sizeof(T) == sizeof(In)) {
             return row_scale_out<T, STREAM>(x, K, factor, reinterpret_cast<T*>(p));
         }
+        if constexpr (kNarrows) return row_widen_out<STREAM>(x, K, factor, p);
         for (int k = 0; k < K; ++k) p[k] = static_cast<In>(x[k] * factor);
     }
     bool overlap(const T* a, const T* b, const T* c) const {  // some label alive in all
@@ -356,7 +387,7 @@ struct Linear {
     // xi(l, k) = a(l) E(l, k) g(k) / mass, row by row.
     template <class F>
     void edge_marginal(int64_t edge, const T* a, const T* gk, double mass, F&& emit) {
-        const T c = in.c.per_edge ? edge_max(edge) : static_cast<T>(e.shift);
+        const Score c = in.c.per_edge ? edge_max(edge) : static_cast<Score>(e.shift);
         const T inverse = static_cast<T>(1.0 / mass);
         for (int l = 0; l < K; ++l) {
             const T w = a[l] * inverse;
@@ -377,7 +408,7 @@ struct Linear {
         return in.transition + (in.c.per_edge ? edge : 0) * static_cast<int64_t>(K) * K;
     }
     // Largest finite entry of an edge's transition (0 when all are forbidden).
-    T edge_max(int64_t edge) const {
+    Score edge_max(int64_t edge) const {
         const In* t = in_edge(edge);
         using V = Vec<In>;
         const int64_t n = static_cast<int64_t>(K) * K;
@@ -386,10 +417,17 @@ struct Linear {
         for (; i + V::N <= n; i += V::N) m = V::max(m, V::load(t + i));
         if (i < n) m = V::max(m, V::load_part(t + i, static_cast<int>(n - i), in.forbidden()));
         const In c = m.hmax();
-        return c > in.forbidden() ? static_cast<T>(c) : T(0);
+        return c > in.forbidden() ? static_cast<Score>(c) : Score(0);
     }
     // own[k] = exp(t[k] - c), finite entries held at the transition floor.
-    void exp_transition(const In* t, T c, T* own) const {
+    void exp_transition(const In* t, Score c, T* own) const {
+        if constexpr (kNarrows) {
+            narrow(t, c, Floor<T>::kTransitionLog, false, own);
+        } else {
+            exp_transition_in(t, c, own);
+        }
+    }
+    void exp_transition_in(const In* t, T c, T* own) const {
         const T* x = row;
         if (sizeof(T) == sizeof(In)) {
             x = reinterpret_cast<const T*>(t);
@@ -410,7 +448,7 @@ struct Linear {
     }
     double edge_forward(int64_t edge, const T* x, T* y) {
         using V = Vec<T>;
-        const T c = edge_max(edge);
+        const Score c = edge_max(edge);
         clear(y);
         for (int l = 0; l < K; ++l) {
             exp_transition(in_edge(edge) + static_cast<int64_t>(l) * K, c, edge_row);
@@ -423,7 +461,7 @@ struct Linear {
     }
     void edge_backward(int64_t edge, const T* x, T* y) {
         using V = Vec<T>;
-        const T c = edge_max(edge);
+        const Score c = edge_max(edge);
         clear(y);
         for (int l = 0; l < K; ++l) {
             exp_transition(in_edge(edge) + static_cast<int64_t>(l) * K, c, edge_row);

@@ -32,14 +32,15 @@ static double row_sum(const T* e, int Kp) {
 
 // Finds what a row of transitions holds (Packing::Finding), with `shift` taken out.
 template <class T, class In>
-static uint8_t findings_of(const In* t, int K, T shift) {
-    using F = Floor<T>;
-    if (static_cast<T>(row_min(t, K)) - shift >= F::kTransitionLog) return 0;
+static uint8_t findings_of(const In* t, int K, typename Linear<T, In>::Score shift) {
+    using Score = typename Linear<T, In>::Score;
+    constexpr Score low = static_cast<Score>(Floor<T>::kTransitionLog);
+    if (static_cast<Score>(row_min(t, K)) - shift >= low) return 0;
     uint8_t found = 0;
     for (int k = 0; k < K; ++k) {
-        found |= !(t[k] >= ExpConst<In>::kMostNegative)             ? vs::Packing::kForbids
-                 : static_cast<T>(t[k]) - shift < F::kTransitionLog ? vs::Packing::kFloored
-                                                                    : 0;
+        found |= !(t[k] >= ExpConst<In>::kMostNegative)  ? vs::Packing::kForbids
+                 : static_cast<Score>(t[k]) - shift < low ? vs::Packing::kFloored
+                                                          : 0;
     }
     return found;
 }
@@ -78,6 +79,7 @@ static void pack_rows(const vs::Chains* c, vs::Packing* p, int64_t l0, int64_t l
     const Packed<T> none{nullptr, nullptr, nullptr, nullptr, p->shift,
                          T(0),    false,   false,   nullptr, nullptr};
     const Linear<T, In> d(in, none, tmp);
+    const auto shift = static_cast<typename Linear<T, In>::Score>(p->shift);
     T* forward = static_cast<T*>(p->forward);
     T* backward = static_cast<T*>(p->backward);
     T* rows = static_cast<T*>(p->rows);
@@ -87,10 +89,10 @@ static void pack_rows(const vs::Chains* c, vs::Packing* p, int64_t l0, int64_t l
         for (int r = 0; r < m; ++r) {
             T* e = block + static_cast<int64_t>(r) * g.Kp;
             const In* t = d.in_edge(0) + (l + r) * K;
-            d.exp_transition(t, static_cast<T>(p->shift), e);
+            d.exp_transition(t, shift, e);
             if (p->depth) times_depth(t, K, static_cast<T>(p->shift), e);
             sums[l + r] = row_sum(e, g.Kp);
-            findings[l + r] = findings_of<T>(t, K, static_cast<T>(p->shift));
+            findings[l + r] = findings_of<T>(t, K, shift);
             for (int t2 = 0; t2 < g.n_tiles; ++t2) {
                 const int width = g.width(t2), column = g.first_unit(t2) * VN;
                 T* out = forward + g.offset(t2) + (l + r) * width;
@@ -129,7 +131,9 @@ static void pack_rows(const vs::Chains* c, vs::Packing* p, int64_t l0, int64_t l
 
 static void pack(int compute, const vs::Chains* c, vs::Packing* p, int64_t l0, int64_t l1,
                  double* sums, uint8_t* findings, vs::Scratch* scratch) {
-    if (c->dtype == vs::kFloat64) {
+    if (c->dtype == vs::kFloat64 && compute == vs::kFloat32) {
+        pack_rows<float, double>(c, p, l0, l1, sums, findings, scratch);
+    } else if (c->dtype == vs::kFloat64) {
         pack_rows<double, double>(c, p, l0, l1, sums, findings, scratch);
     } else if (compute == vs::kFloat32) {
         pack_rows<float, float>(c, p, l0, l1, sums, findings, scratch);

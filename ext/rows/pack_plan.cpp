@@ -36,7 +36,7 @@ bool pack_table(const PackTable& table, const PoolApi& pool, const Chains& c, in
     out->floored = true;
     if (is_log(arithmetic) || c.per_edge) return true;
     out->reach = 0.0;
-    const int compute = arithmetic == kLinear32 ? kFloat32 : kFloat64;
+    const int compute = is_single(arithmetic) ? kFloat32 : kFloat64;
     const int64_t bytes = compute == kFloat32 ? 4 : 8;
     int64_t stride, size;
     table.layout(compute, c.n_labels, &stride, &size);

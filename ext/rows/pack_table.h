@@ -22,16 +22,23 @@ struct Packing {
 enum Arithmetic : int {
     kLinear32 = 0,  // float, float
     kLinear64of32,  // double, float
+    kLinear32of64,  // float, double: of exact passes for marginals, where that is asked for
     kLinear64,      // double, double
     kLog,           // log domain, either
 };
 inline bool is_log(int arithmetic) { return arithmetic == kLog; }
-// The arithmetics for a dtype, from fast to wide; returns how many.
-inline int ladder(int dtype, int* out) {
+inline bool is_single(int arithmetic) {
+    return arithmetic == kLinear32 || arithmetic == kLinear32of64;
+}
+// The arithmetics for a dtype, from fast to wide; returns how many. `narrow`: scores in float64
+// may be computed with in float32.
+inline int ladder(int dtype, bool narrow, int* out) {
     if (dtype == kFloat64) {
-        out[0] = kLinear64;
-        out[1] = kLog;
-        return 2;
+        int n = 0;
+        if (narrow) out[n++] = kLinear32of64;
+        out[n++] = kLinear64;
+        out[n++] = kLog;
+        return n;
     }
     out[0] = kLinear32;
     out[1] = kLinear64of32;

@@ -136,6 +136,24 @@ VS_INLINE T row_exp(const T* x, int K, T shift, T* psi) {
     return sum.hsum();
 }
 
+// psi[k] = exp(x[k] - shift), x in float64, finite entries held at exp(low).
+template <bool PLAIN>
+VS_INLINE void row_exp_narrow(const double* x, int K, double shift, double low, float* psi) {
+    using V = Vec<double>;
+    const V s = V::set1(shift), least = V::set1(low);
+    V part[kParts];
+    for_row<float>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
+        for (int i = 0; i < kParts; ++i) {
+            const int at = i * V::N;
+            part[i] = whole.value || at + V::N <= m ? V::load(x + k + at)
+                      : at < m                      ? V::load_part(x + k + at, m - at, shift)
+                                                    : s;
+        }
+        const Vec<float> e = exp_narrow<PLAIN>(part, s, least);
+        (whole.value ? e : e.first(m)).store(psi + k);
+    });
+}
+
 // The largest entry and the sum of a row.
 template <class T>
 struct Share {
@@ -211,14 +229,17 @@ VS_INLINE int row_exp_absorb(const T* x, int K, T shift, const T* y, T* psi, T* 
 }
 
 // out = exp(x - shift) * out, scaled as by row_absorb_scaled; returns the exponent taken out.
-template <class T, bool PLAIN>
+// READY: x is a buffer that has the exponentials already.
+template <class T, bool PLAIN, bool READY = false>
 VS_INLINE int row_exp_into(const T* x, int K, T shift, T* out) {
     using V = Vec<T>;
     const V s = V::set1(shift), least = V::set1(std::numeric_limits<T>::min());
     const V floor = V::set1(Floor<T>::kMessage);
     V top = V::set1(T(0));
     for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
-        const V e = exp_scores<T, PLAIN, whole.value>(x + k, m, shift, s), b = V::load(out + k);
+        const V b = V::load(out + k);
+        const V e =
+            READY ? V::load(x + k) : exp_scores<T, PLAIN, whole.value>(x + k, m, shift, s);
         V z = e * b;
         if (!PLAIN) z = V::where_positive(e, b, V::max(z, least));  // what is reachable is no zero
         top = V::max(top, z);
@@ -308,6 +329,26 @@ VS_INLINE void row_scale_out(const T* p, int K, T factor, T* out) {
     }
     for (; k + V::N <= K; k += V::N) (V::load(p + k) * f).store(out + k);
     if (k < K) (V::load(p + k) * f).store_part(out + k, K - k);
+}
+
+// The same into a row in float64.
+template <bool STREAM = false>
+VS_INLINE void row_widen_out(const float* p, int K, float factor, double* out) {
+    using V = Vec<double>;
+    const Vec<float> f = Vec<float>::set1(factor);
+    V part[kParts];
+    int k = 0;
+    for (; k + Vec<float>::N <= K; k += Vec<float>::N) {
+        (Vec<float>::load(p + k) * f).widen(part);
+        for (int i = 0; i < kParts; ++i) {
+            STREAM ? part[i].stream(out + k + i * V::N) : part[i].store(out + k + i * V::N);
+        }
+    }
+    if (k >= K) return;
+    (Vec<float>::load(p + k) * f).widen(part);
+    for (int i = 0; k < K; ++i, k += V::N) {
+        K - k < V::N ? part[i].store_part(out + k, K - k) : part[i].store(out + k);
+    }
 }
 
 // out = a / u where u > 0, else 0: what is left of a product when one factor is taken back out.

@@ -1,6 +1,7 @@
 // The message kernel: y[m][k] = plus_l times(x[m][l], E[l][k]) for up to kMaxRows rows at once.
 // E is packed in tiles of a few vectors; one load of a tile row serves every m. Each output is
-// one chain of operations in the order of l, whatever m or the tile: bits depend on neither.
+// one chain of operations in the order of l, block by block of its tile, whatever m: bits do not
+// depend on that. A sum in blocks rounds less: kSumRows + K / kFewestSumRows times at most.
 #pragma once
 
 #include <cmath>
@@ -87,7 +88,7 @@ struct Tiling {
     }
 };
 
-// Rows [l0, l1) of a tile. Sums go on from y where l0 > 0: storing them between changes no bit.
+// Rows [l0, l1) of a tile, added to y where l0 > 0.
 template <class A, class T, int M, int NV, bool TAIL>
 static void tile_kernel(const T* e, int l0, int l1, const T* const* x, T* const* y) {
     using V = Vec<T>;
@@ -101,12 +102,6 @@ static void tile_kernel(const T* e, int l0, int l1, const T* const* x, T* const*
         last[m] = H::set1(A::template zero<T>());
         xm[m] = x[m];
     });
-    if (A::kManyRows && l0 > 0) {
-        each<M>([&](auto m) VS_INLINE_LAMBDA {
-            each<NV>([&](auto j) VS_INLINE_LAMBDA { acc[m][j] = V::load(y[m] + j * V::N); });
-            if (TAIL) last[m] = H::load(y[m] + NV * V::N);
-        });
-    }
     for (int l = l0; l < l1; ++l, e += width) {
         each<M>([&](auto m) VS_INLINE_LAMBDA { b[m] = V::set1(xm[m][l]); });
         each<NV>([&](auto j) VS_INLINE_LAMBDA {
@@ -121,6 +116,11 @@ static void tile_kernel(const T* e, int l0, int l1, const T* const* x, T* const*
         }
     }
     each<M>([&](auto m) VS_INLINE_LAMBDA {
+        if (A::kManyRows && l0 > 0) {
+            each<NV>([&](auto j)
+                         VS_INLINE_LAMBDA { acc[m][j] = V::load(y[m] + j * V::N) + acc[m][j]; });
+            if (TAIL) last[m] = H::load(y[m] + NV * V::N) + last[m];
+        }
         each<NV>([&](auto j) VS_INLINE_LAMBDA { acc[m][j].store(y[m] + j * V::N); });
         if (TAIL) last[m].store(y[m] + NV * V::N);
     });
@@ -151,6 +151,9 @@ static void tile_rows(int full, bool tail, const T* e, int l0, int l1, const T* 
 }
 
 constexpr int kBlockBytes = 24 << 10;  // of a tile, in the fastest cache beside rows
+// Of a block of a sum: proofs count them (inference/_certified.py).
+constexpr int kSumRows = 128, kFewestSumRows = 32;
+static_assert(kBlockBytes / 4 / (kTileUnitsOne * Vec<float>::N) >= kFewestSumRows, "see above");
 
 // The lone column: y[m] = plus_l times(x[m][l], e[l]), a vector of l at a time.
 template <class A, class T, int M>
@@ -166,9 +169,9 @@ static VS_INLINE void lone_column(const T* e, int Kp, const T* const* x, T* cons
     each<M>([&](auto m) VS_INLINE_LAMBDA { y[m][at] = A::reduce(acc[m]); });
 }
 
-// All tiles for `rows` rows (any number). Where these are many, the rows of a tile are taken a
-// block at a time, which stays in the fastest cache while it serves them all: a table that lies in
-// memory is read once a call.
+// All tiles for `rows` rows (any number). The rows of a tile are taken a block at a time, which
+// stays in the fastest cache while it serves them all: a table that lies in memory is read once a
+// call.
 template <class A, class T>
 static void messages(const Tiling<T>& g, const T* packed, int rows, const T* const* x,
                      T* const* y) {
@@ -180,7 +183,8 @@ static void messages(const Tiling<T>& g, const T* packed, int rows, const T* con
         const int full = g.tile_full(t);
         const bool tail = g.tile_tail(t);
         const int width = g.width(t);
-        const int block = rows > step ? kBlockBytes / static_cast<int>(sizeof(T)) / width : g.K;
+        const int fits = kBlockBytes / static_cast<int>(sizeof(T)) / width;
+        const int block = !A::kManyRows ? g.K : fits < kSumRows ? fits : kSumRows;
         for (int l0 = 0, l1; l0 < g.K; l0 = l1, e += static_cast<int64_t>(block) * width) {
             l1 = g.K - l0 < block ? g.K : l0 + block;
             for (int r = 0; r < rows; r += step) {

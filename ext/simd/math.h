@@ -87,6 +87,27 @@ VS_INLINE Vec<double> exp_or_zero(Vec<double> x) {
     return Vec<double>::where_ge(x, least, exp_from<double>(least, x));
 }
 
+// Vectors of doubles in one of floats.
+constexpr int kParts = Vec<float>::N / Vec<double>::N;
+
+// exp(x - shift) of scores in float64, rounded once: the argument is reduced before. Where x is
+// finite it is held at exp(low) from below; -inf: 0, unless PLAIN, where there is none.
+template <bool PLAIN>
+VS_INLINE Vec<float> exp_narrow(const Vec<double>* x, Vec<double> shift, Vec<double> low) {
+    using V = Vec<double>;
+    V n[kParts], r[kParts], alive[kParts];
+    for (int i = 0; i < kParts; ++i) {
+        const V z = V::max(x[i] - shift, low);
+        n[i] = V::round(z * V::set1(ExpConst<double>::kLog2e));
+        r[i] = V::fma(n[i], V::set1(-0.693147180559945309417), z);
+        alive[i] = PLAIN ? n[i]
+                         : V::where_ge(x[i], V::set1(ExpConst<double>::kMostNegative), V::set1(1.0));
+    }
+    const Vec<float> e =
+        Vec<float>::scale2(exp_poly(Vec<float>::narrow(r)), Vec<float>::narrow(n));
+    return PLAIN ? e : e * Vec<float>::narrow(alive);
+}
+
 // exp(x - shift) where x is finite (held at exp(kLow) from below), 0 where x is -inf.
 template <class T>
 VS_INLINE Vec<T> exp_shifted(Vec<T> x, Vec<T> shift) {

@@ -87,6 +87,14 @@ template <>
 struct Vec<float> {
     static constexpr int N = 8;
     __m256 v;
+    // From vectors of doubles side by side, and back.
+    static VS_INLINE Vec narrow(const Vec<double>* x) {
+        return {_mm256_set_m128(_mm256_cvtpd_ps(x[1].v), _mm256_cvtpd_ps(x[0].v))};
+    }
+    VS_INLINE void widen(Vec<double>* x) const {
+        x[0] = {_mm256_cvtps_pd(_mm256_castps256_ps128(v))};
+        x[1] = {_mm256_cvtps_pd(_mm256_extractf128_ps(v, 1))};
+    }
     static VS_INLINE __m256i mask(int m) {
         return _mm256_cmpgt_epi32(_mm256_set1_epi32(m), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
     }

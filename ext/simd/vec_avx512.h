@@ -83,6 +83,15 @@ template <>
 struct Vec<float> {
     static constexpr int N = 16;
     __m512 v;
+    // From vectors of doubles side by side, and back.
+    static VS_INLINE Vec narrow(const Vec<double>* x) {
+        return {_mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(x[0].v)),
+                                   _mm512_cvtpd_ps(x[1].v), 1)};
+    }
+    VS_INLINE void widen(Vec<double>* x) const {
+        x[0] = {_mm512_cvtps_pd(_mm512_castps512_ps256(v))};
+        x[1] = {_mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1))};
+    }
     static VS_INLINE __mmask16 mask(int m) { return static_cast<__mmask16>((1u << m) - 1u); }
     static VS_INLINE Vec set1(float x) { return {_mm512_set1_ps(x)}; }
     static VS_INLINE Vec load(const float* p) { return {_mm512_loadu_ps(p)}; }

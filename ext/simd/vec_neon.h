@@ -76,6 +76,14 @@ template <>
 struct Vec<float> {
     static constexpr int N = 4;
     float32x4_t v;
+    // From vectors of doubles side by side, and back.
+    static VS_INLINE Vec narrow(const Vec<double>* x) {
+        return {vcvt_high_f32_f64(vcvt_f32_f64(x[0].v), x[1].v)};
+    }
+    VS_INLINE void widen(Vec<double>* x) const {
+        x[0] = {vcvt_f64_f32(vget_low_f32(v))};
+        x[1] = {vcvt_high_f64_f32(v)};
+    }
     static VS_INLINE Vec set1(float x) { return {vdupq_n_f32(x)}; }
     static VS_INLINE Vec low(Vec x) { return x; }
     static VS_INLINE Vec load(const float* p) { return {vld1q_f32(p)}; }

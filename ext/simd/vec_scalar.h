@@ -16,6 +16,9 @@ template <class T>
 struct Vec {
     static constexpr int N = 1;
     T v;
+    // From doubles, and back.
+    static VS_INLINE Vec narrow(const Vec<double>* x) { return {static_cast<T>(x->v)}; }
+    VS_INLINE void widen(Vec<double>* x) const { x->v = static_cast<double>(v); }
     static VS_INLINE Vec set1(T x) { return {x}; }
     static VS_INLINE Vec low(Vec x) { return x; }
     static VS_INLINE Vec load(const T* p) { return {*p}; }

@@ -79,6 +79,14 @@ template <>
 struct Vec<float> {
     static constexpr int N = 4;
     __m128 v;
+    // From vectors of doubles side by side, and back.
+    static VS_INLINE Vec narrow(const Vec<double>* x) {
+        return {_mm_movelh_ps(_mm_cvtpd_ps(x[0].v), _mm_cvtpd_ps(x[1].v))};
+    }
+    VS_INLINE void widen(Vec<double>* x) const {
+        x[0] = {_mm_cvtps_pd(v)};
+        x[1] = {_mm_cvtps_pd(_mm_movehl_ps(v, v))};
+    }
     static VS_INLINE Vec set1(float x) { return {_mm_set1_ps(x)}; }
     static VS_INLINE Vec low(Vec x) { return x; }
     static VS_INLINE Vec load(const float* p) { return {_mm_loadu_ps(p)}; }

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from valuesparse import _forest as native
 from valuesparse.errors import InfeasibleError
+from valuesparse.inference import _certified
 from valuesparse.inference._memory import empty
 from valuesparse.inference._pieces import Piece, sizes_of, some
 from valuesparse.inference._watch import Watch
@@ -19,6 +20,7 @@ __all__ = [
     "NO_COUNTS",
     "add_counts",
     "ask_piece",
+    "fitting",
     "in_types",
     "pays_single",
     "require_feasible",
@@ -64,33 +66,50 @@ def add_counts(counts: Integers, found: tuple[int, ...]) -> Integers:
 
 def pays_single(model: Chain | Tree) -> bool:
     """Return whether float32 is faster for a model of float64 than changing the type costs."""
-    sizes = sizes_of(model)
-    price = 2.0 * model.n_labels**2 * max(0, int(sizes.sum()) - sizes.size)
+    n, _, count = model.forest.shape
+    price = 2.0 * model.n_labels**2 * max(0, n - count)
     wide = model.n_labels >= LEAST_LABELS and price >= _LEAST_WORK
     return wide and model.forest.listed is None
+
+
+def fitting(model: Chain | Tree, tol: float) -> npt.NDArray[np.bool_]:
+    """Return which components err by at most `tol` in float32."""
+    fits: npt.NDArray[np.bool_] = sizes_of(model) <= _certified.longest_single(model, tol)
+    return fits
 
 
 def in_types(
     model: Chain | Tree, workers: int, watch: Watch, single: npt.NDArray[np.bool_]
 ) -> tuple[Array, Floats, Integers]:
-    """Return marginals, log Z and counts of exact passes, in float32 where `single` says so."""
+    """Return marginals, log Z and counts of exact passes, in float32 where `single` says so.
+
+    Scores in float64 are narrowed as they are read, and marginals widened as they are written.
+    """
     n, k, count = model.forest.shape
     marginals, log_z = empty((n, k), model.dtype), np.empty(count)
     counts, done = NO_COUNTS, 0
+    sizes = sizes_of(model)
     for kind, chosen in ((_SINGLE, single), (_DOUBLE, ~single)):
         components = np.flatnonzero(chosen)
         if components.size == 0:
             continue
-        part = some(model, components, kind)
-        direct = part.forest is model.forest
-        rows = marginals if direct else empty((part.size, k), kind)
-        own = log_z if direct else np.empty(components.size)
-        found = ask_piece(
-            model, part, workers, own, rows, islands=np.full(part.size, -1, dtype=np.int32),
-            deadline=watch.left(), progress=watch.part(done, done + part.size, n), late=watch.late,
-        )  # fmt: skip
-        if not direct:
+        size, whole = int(sizes[components].sum()), components.size == count
+        narrow = kind == _SINGLE and model.dtype == _DOUBLE
+        asked: dict[str, Any] = {
+            "deadline": watch.left(), "progress": watch.part(done, done + size, n),
+            "late": watch.late,
+        }  # fmt: skip
+        if narrow or kind == model.dtype:
+            part = some(model, np.arange(count))
+            found = ask_piece(
+                model, part, workers, log_z, marginals, narrow=narrow,
+                components=None if whole else components, **asked,
+            )  # fmt: skip
+        else:
+            part = some(model, components, kind)
+            rows, own = empty((part.size, k), kind), np.empty(components.size)
+            found = ask_piece(model, part, workers, own, rows, **asked)
             marginals[part.variables], log_z[components] = rows, own
         counts = add_counts(counts, found)
-        done += part.size
+        done += size
     return marginals, log_z, counts

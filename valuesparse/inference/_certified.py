@@ -7,13 +7,17 @@ So every step of a pass adds what it rounds to the logarithm of a message, and n
 
 * float64: exp() errs by 4 u and by its argument, at most 700 u, and where a pass is done again in
   logarithms a score of size R by R u;
-* float32: arguments of exp() are at most 86, those of a table 41; scores that are given in float64
-  are rounded once;
+* float32: arguments of exp() are at most 86, those of a table 41. Scores that are given in float64
+  are subtracted, and their arguments reduced, in float64: exp() errs by 3 u, whatever its argument.
+  A sum of K numbers is made in blocks (ext/rows/tile.h), and errs by those of a block and the number
+  of blocks. Where a long chain is cut, messages agree to 2^-17 every 64 positions or more;
 * the sum of a default and of what differs from it subtracts at most half of itself, and errs by 4
   times as much.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import numpy.typing as npt
@@ -29,10 +33,12 @@ __all__ = [
     "floor_of",
     "largest_scores",
     "log_z_margin",
+    "longest_single",
     "most_given",
     "proof_as_given",
+    "proof_for",
     "proof_of",
-    "single_errors",
+    "roundings",
     "single_proof",
     "single_radius",
     "single_radius_errors",
@@ -45,6 +51,10 @@ Integers = npt.NDArray[np.int64]
 U64, U32 = 2.0**-53, 2.0**-24
 #: Mass that floors of messages may have added: float64 gives up long before, float32 at 1e-7.
 SLACK64, SLACK32 = 1e-30, 2e-7
+#: What a step in float32 rounds beside its sum, with scores in float32, or narrowed from float64.
+OTHER32, _NARROWED = 170, 24
+#: Of sums in float32: the most numbers in a block, the fewest.
+_BLOCK, _LEAST_BLOCK = 128, 32
 
 
 def largest_scores(model: Chain | Tree) -> tuple[float, float]:
@@ -120,9 +130,15 @@ def most_given(sizes: Integers, labels: int, tol: float) -> Floats:
 
     Below 0 where the error is larger in any case.
     """
+    most = _roundings_within(labels, tol) / (sizes + 1.0)
+    return np.asarray(most - (roundings(labels) + OTHER32))
+
+
+def _roundings_within(labels: int, tol: float) -> float:
+    """Return how many roundings in float32 keep the error within `tol`; see `_errors`."""
     left = tol * (1 - 1e-9) - (labels + 4) * U32 - 2 * SLACK32
-    radius = np.log1p(left / (0.25 + 2 * SLACK32)) if left > 0 else -np.inf
-    return np.asarray(radius * (1 - 1e-9) / (2 * (sizes + 1.0) * U32) - (labels + 170))
+    radius = math.log1p(left / (0.25 + 2 * SLACK32)) if left > 0 else -math.inf
+    return radius * (1 - 1e-9) / (2 * U32)
 
 
 def proof_of(model: Chain | Tree, log_z: Floats) -> Proof:
@@ -136,24 +152,39 @@ def proof_of(model: Chain | Tree, log_z: Floats) -> Proof:
     return _proof(model, log_z, radius, SLACK64, U32 if single else 0.0)
 
 
-def _single_radius(model: Chain | Tree) -> Floats:
-    sizes = sizes_of(model)
+def roundings(labels: int, apart: bool = False) -> int:
+    """Return how many roundings a sum in float32 over all labels has, in blocks or (`apart`) not."""
+    return labels if apart else min(labels, _BLOCK + labels // _LEAST_BLOCK)
+
+
+def _single_step(model: Chain | Tree) -> tuple[float, float]:
+    """Return what a step in float32 rounds, and what scores lose."""
     k, (node, edge) = model.n_labels, largest_scores(model)
-    steps = (k + 170) * (4 if model.forest.listed is not None else 1)
-    # Float32 scores are exact, but a pass that is done again in logarithms adds them in float64.
-    sums = 8 * max(node, edge) * (U64 / U32)
-    given = sums if model.dtype == np.float32 else 2 * (node + edge)
-    return single_radius(sizes, steps, given)
+    listed = model.forest.listed is not None
+    apart = listed or model.forest.entries > k * k
+    other = OTHER32 if model.dtype == np.float32 else _NARROWED
+    steps = (roundings(k, apart) + other) * (4 if listed else 1)
+    # A pass that is done again in logarithms adds scores in float64, as do a row's own.
+    return steps, 8 * (node + edge) * (U64 / U32)
 
 
-def single_errors(model: Chain | Tree) -> Floats:
-    """Return the error of each component that a pass in float32 would prove."""
-    return single_radius_errors(_single_radius(model), model.n_labels)
+def longest_single(model: Chain | Tree, tol: float) -> float:
+    """Return the most variables of a component whose error in float32 is at most `tol`."""
+    return _roundings_within(model.n_labels, tol) / sum(_single_step(model)) - 1.0
 
 
 def single_proof(model: Chain | Tree, log_z: Floats) -> Proof:
     """Return what a pass in float32 proves."""
-    return _proof(model, log_z, _single_radius(model), SLACK32, (model.n_labels + 4) * U32)
+    radius = single_radius(sizes_of(model), *_single_step(model))
+    return _proof(model, log_z, radius, SLACK32, (model.n_labels + 4) * U32)
+
+
+def proof_for(model: Chain | Tree, log_z: Floats, single: npt.NDArray[np.bool_]) -> Proof:
+    """Return what passes prove, in float32 where `single` says so."""
+    if single.all():
+        return single_proof(model, log_z)
+    proof = proof_of(model, log_z)
+    return single_proof(model, log_z).where(single, proof) if single.any() else proof
 
 
 def proof_as_given(model: Chain | Tree, log_z: Floats) -> Proof:

@@ -19,6 +19,7 @@ from valuesparse.inference._asked import (
     NO_COUNTS,
     add_counts,
     ask_piece,
+    fitting,
     in_types,
     pays_single,
     require_feasible,
@@ -332,12 +333,12 @@ _SINGLE_ERROR = 1e-3
 
 def proved(model: Chain | Tree, threads: int | None) -> tuple[Array, Proof]:
     """Return marginals that may be off by a thousandth, and what is proved about them."""
-    single = pays_single(model) & (_certified.single_errors(model) <= _SINGLE_ERROR)
-    single |= model.dtype == np.float32
+    single = fitting(model, _SINGLE_ERROR)
+    if model.dtype == np.float32 or not pays_single(model):
+        single[:] = model.dtype == np.float32
     marginals, log_z, _ = in_types(model, resolve(threads), Watch(None, None), single)
-    if single.all():
-        return marginals, _certified.single_proof(model, log_z)
-    proof = _certified.proof_of(model, log_z)
-    if single.any():
-        proof = _certified.single_proof(model, log_z).where(single, proof)
-    return marginals, proof
+    return marginals, _certified.proof_for(model, log_z, single)
+
+
+#: What passes prove.
+proof_for = _certified.proof_for

@@ -10,7 +10,13 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_probability, as_work
 from valuesparse.inference import _certified, _forest
-from valuesparse.inference._asked import ask_piece, in_types, pays_single, require_feasible
+from valuesparse.inference._asked import (
+    ask_piece,
+    fitting,
+    in_types,
+    pays_single,
+    require_feasible,
+)
 from valuesparse.inference._memory import empty
 from valuesparse.inference._pieces import owner_of, sizes_of, some
 from valuesparse.inference._watch import Watch
@@ -49,11 +55,11 @@ def infer(
             f"tol={wanted:g} is below {least:.3g}, what rounding leaves to prove for sequences or "
             f"trees of this size, {model.n_labels} labels and these scores; ask for at least that"
         )
-    fits = _certified.single_errors(model) <= wanted
+    fits = fitting(model, wanted)
     if keep is not None:
         return _listed(model, workers, watch, keep, f"tol={wanted:g}", bool(fits.all()))
-    if model.dtype == _DOUBLE:
-        fits &= pays_single(model)
+    if model.dtype == _DOUBLE and not pays_single(model):
+        fits[:] = False
     return _in_types(model, workers, watch, f"tol={wanted:g}", fits)
 
 
@@ -72,12 +78,9 @@ def _in_types(
 
 def _proved(result: Any, model: Chain | Tree, why: str, single: npt.NDArray[np.bool_]) -> Any:
     """Return the result with its proof and what ran."""
-    narrow = _certified.single_proof(model, result.log_z) if single.any() else None
-    proof = narrow if narrow and single.all() else _certified.proof_of(model, result.log_z)
-    if narrow and not single.all():
-        proof = narrow.where(single, proof)
-    fast = int(single.sum())
-    stats = _stats(result, single.size - fast, fast, int(multiply_adds(model).sum()))
+    fast = int(np.count_nonzero(single))
+    steps = model.forest.shape[0] - int(np.count_nonzero(sizes_of(model)))
+    stats = _stats(result, single.size - fast, fast, 2 * steps * _step_work(model))
     route = "float32 arithmetic" if fast else "exact"
     if result.stats["sequences_sparse"]:
         route = "default plus sparse" if not fast else f"{route}, default plus sparse"
@@ -86,7 +89,7 @@ def _proved(result: Any, model: Chain | Tree, why: str, single: npt.NDArray[np.b
     if 0 < fast < single.size:
         reason = f"{why}: float32 arithmetic for {fast} of {single.size} {names}, exact for others"
     method = "certified" if fast else "exact"
-    return result.with_proof(proof, model, method=method, reason=reason, stats=stats)
+    return result.with_proof(single, model, method=method, reason=reason, stats=stats)
 
 
 def _names(model: Chain | Tree) -> str:
@@ -109,11 +112,13 @@ def _stats(result: Any, exact: int, single: int, work: int) -> dict[str, int]:
 
 def multiply_adds(model: Chain | Tree) -> Integers:
     """Return how many multiply-adds the messages of each component take."""
-    sizes = sizes_of(model)
-    listed = model.forest.listed
-    each = model.n_labels**2 if listed is None else listed + 2 * model.n_labels
-    found: Integers = 2 * np.maximum(sizes - 1, 0) * each
+    found: Integers = 2 * np.maximum(sizes_of(model) - 1, 0) * _step_work(model)
     return found
+
+
+def _step_work(model: Chain | Tree) -> int:
+    listed = model.forest.listed
+    return int(model.n_labels**2 if listed is None else listed + 2 * model.n_labels)
 
 
 def _listed(

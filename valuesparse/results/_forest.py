@@ -42,8 +42,9 @@ class ForestResult(Result, Generic[Model]):
     _dense: Array | None
     _least: float | None
     _listed: Listed | None
-    #: What was proved, where that was asked for, and what is made from it.
-    _proof: Proof | None
+    #: What was proved, where that was asked for, and what is made from it. Where passes prove it
+    #: all, which of them were in float32, until somebody asks.
+    _proof: Proof | npt.NDArray[np.bool_] | None
     _certificate: Certificate | None
     #: The engine that answers the questions whose answers a result does not hold.
     _engine: ClassVar[Queries]
@@ -106,7 +107,10 @@ class ForestResult(Result, Generic[Model]):
                 "for certify()"
             )
         if self._certificate is None:
-            proof = self._proof.each(lambda: self._engine.owner(self._model))
+            proof = self._proof
+            if isinstance(proof, np.ndarray):
+                proof = self._engine.proof_for(self._model, self.log_z, proof)
+            proof = proof.each(lambda: self._engine.owner(self._model))
             centre = np.empty((0, 0)) if self._dense is None else self._dense
             wrong = np.zeros(self.islands.size)
             self._fill(_certificate=Certificate(centre, proof, proof.error, wrong))
@@ -250,11 +254,18 @@ class ForestResult(Result, Generic[Model]):
         wrong[self.islands < 0] = 0.0
         return Certificate(exact, proof, np.minimum(error + 2.0**-53, 1.0), np.minimum(wrong, 1.0))
 
-    def with_proof(self, proof: Proof, model: Model, **fields: Any) -> Self:
-        """Return a copy as the result of `model` that knows what was proved, with other fields."""
+    def with_proof(
+        self, proof: Proof | npt.NDArray[np.bool_], model: Model, **fields: Any
+    ) -> Self:
+        """Return a copy as the result of `model` that knows what was proved, with other fields.
+
+        `proof`: or which components went in float32, where two passes prove all.
+        """
         state: dict[str, Any] = {**self.__getstate__(), "_model": model, "_proof": proof, **fields}
         found = state["_listed"]
         if found is not None:
+            if isinstance(proof, np.ndarray):
+                proof = self._engine.proof_for(model, self.log_z, proof)
             error = proof.each(lambda: self._engine.owner(model)).error
             most = np.minimum(found.unlisted + error, 1.0)
             values = found.values.astype(model.dtype, copy=False)

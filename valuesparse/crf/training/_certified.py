@@ -99,7 +99,8 @@ class CertifiedObjective:
         error = _certified.double_errors(radius)
         slack: Any = _certified.SLACK64
         if self.narrow:
-            wide = _certified.single_radius(self._sizes, k + 170, 2 * scores)
+            steps = _certified.roundings(k) + _certified.OTHER32
+            wide = _certified.single_radius(self._sizes, steps, 2 * scores)
             radius = np.where(went, wide, radius)
             error = np.where(went, _certified.single_radius_errors(wide, k), error)
             slack = np.where(went, _certified.SLACK32, slack)
