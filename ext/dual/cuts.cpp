@@ -43,9 +43,9 @@ void Cuts::project(double* point) {
     }
 }
 
-// What leads from the root to a word; at most `enough`.
+// The largest flow from the root to a word; at most `enough`.
 double Cuts::flow_to(int32_t word, double enough) {
-    room_ = capacity_;
+    residual_ = capacity_;
     double total = 0.0;
     while (total < enough - kCarries) {
         std::fill(came_.begin(), came_.end(), -1);
@@ -54,7 +54,7 @@ double Cuts::flow_to(int32_t word, double enough) {
             const int32_t here = queue_[i];
             for (int32_t j = first_[at(here)]; j < first_[at(here) + 1]; ++j) {
                 const int32_t e = edges_[at(j)], there = leads_to_[at(e)];
-                if (there == 0 || came_[at(there)] >= 0 || room_[at(e)] <= kCarries) continue;
+                if (there == 0 || came_[at(there)] >= 0 || residual_[at(e)] <= kCarries) continue;
                 came_[at(there)] = e;
                 queue_.push_back(there);
             }
@@ -62,11 +62,11 @@ double Cuts::flow_to(int32_t word, double enough) {
         if (came_[at(word)] < 0) break;
         double least = enough - total;
         for (int32_t v = word; v != 0; v = leads_to_[at(came_[at(v)] ^ 1)]) {
-            least = std::min(least, room_[at(came_[at(v)])]);
+            least = std::min(least, residual_[at(came_[at(v)])]);
         }
         for (int32_t v = word; v != 0; v = leads_to_[at(came_[at(v)] ^ 1)]) {
-            room_[at(came_[at(v)])] -= least;
-            room_[at(came_[at(v)] ^ 1)] += least;
+            residual_[at(came_[at(v)])] -= least;
+            residual_[at(came_[at(v)] ^ 1)] += least;
         }
         total += least;
     }
@@ -82,7 +82,7 @@ void Cuts::add_word(int32_t word) {
         const int32_t here = queue_[i];
         for (int32_t j = first_[at(here)]; j < first_[at(here) + 1]; ++j) {
             const int32_t e = edges_[at(j)], there = leads_to_[at(e)];
-            if (inside_[at(there)] || room_[at(e ^ 1)] <= kCarries) continue;
+            if (inside_[at(there)] || residual_[at(e ^ 1)] <= kCarries) continue;
             inside_[at(there)] = 1;
             queue_.push_back(there);
         }
@@ -103,8 +103,8 @@ void Cuts::add(double weight) {
     if (std::none_of(cuts.begin(), cuts.end(), same)) cuts.push_back(std::move(cut));
 }
 
-// Of each set the best arc into it is taken, and its score, at most 0 for a set of several words,
-// is taken off all arcs into it; as long as that closes a cycle, whose sets become one.
+// Takes the best arc into each set, and subtracts its score, at most 0 for a set of several words,
+// from all arcs into it; as long as that closes a cycle, whose sets become one.
 void Cuts::prove(const double* scores) {
     const auto nodes = static_cast<int32_t>(arcs_.words + 1);
     const size_t arcs = arcs_.head.size();

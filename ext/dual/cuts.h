@@ -1,5 +1,5 @@
 // The hull of trees from outside: every word has one head, and into every set of words leads an
-// arc. Of the sets those that a point violates are added one after the other.
+// arc. Sets that a point violates are added one after the other.
 #pragma once
 
 #include <cstdint>
@@ -50,8 +50,8 @@ class Cuts {
     std::vector<double> own_, scratch_;
     // The arcs that carry something: edge 2 i leads along arc i, 2 i + 1 back.
     std::vector<int32_t> leads_to_, first_, edges_, queue_, came_;
-    std::vector<double> room_, capacity_, into_;
-    std::vector<uint8_t> inside_, reached_;  // (words + 1,)
+    std::vector<double> residual_, capacity_, into_;  // residual_: capacity less flow
+    std::vector<uint8_t> inside_, reached_;           // (words + 1,)
 };
 
 }  // namespace vs::dual

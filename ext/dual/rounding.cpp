@@ -45,7 +45,7 @@ double Rounding::entry(const Part& part, int64_t axis, uint8_t state) {
     return found > -INFINITY ? found : -forbidden_;
 }
 
-// What state 1 of a variable is worth given the states of the others in tables.
+// The gain of state 1 of a variable over state 0, given the states of the others in tables.
 double Rounding::alone(int64_t v) {
     double worth = p_.odds[at(v)];
     const int64_t pairs = 2 * p_.n_pairs();
@@ -106,12 +106,12 @@ Status Rounding::decide(const double* gain, const Control* control) {
     for (int64_t v = 0; v < p_.n_open(); ++v) {
         y_[at(v)] = held_[at(v)] < 0 ? gain[v] > 0.0 : held_[at(v)] == 1;
     }
-    settle();
+    improve();
     return kOk;
 }
 
 // Variables in no structured part take the better state, one after the other.
-void Rounding::settle() {
+void Rounding::improve() {
     bool moved = true;
     for (int sweep = 0; moved && sweep < kSweeps; ++sweep) {
         moved = false;
@@ -125,7 +125,7 @@ void Rounding::settle() {
     }
 }
 
-// Of y_, what is forbidden counting `forbidden_`.
+// The score of y_; each factor that forbids it counts `forbidden_`.
 double Rounding::score() {
     double total = p_.base();
     for (int64_t v = 0; v < p_.n_open(); ++v) {

@@ -26,7 +26,7 @@ class Rounding {
     Status decide(const double* gain, const Control* control);
     double alone(int64_t v);
     void all_alone();
-    void settle();
+    void improve();
     double score();
     double entry(const Part& part, int64_t axis, uint8_t state);
 

@@ -17,7 +17,7 @@ constexpr double kOver = 1.5;                     // relaxation
 constexpr double kStep = 0.5;    // the first rho, by the median magnitude of scores
 constexpr double kWeight = 0.3;  // weight of a part's edges, by the mean number of pairs beside one
 constexpr double kApart = 10.0;  // ratio of residuals from which rho changes, by kChange; it grows
-constexpr double kChange = 2.0, kPatience = 500.0, kReach = 1e7;
+constexpr double kChange = 2.0, kGrows = 500.0, kReach = 1e7;
 constexpr double kLoose = 0.03;  // share of the tolerance where the point has no score of its own
 constexpr double kExact = 1e-8;  // a gap, relative to the score, that is rounding
 
@@ -227,8 +227,8 @@ Status Solver::agree(const Plan& variables, double over, int threads, Control* c
     return kOk;
 }
 
-// The score of the point x_: parts where they are, pairs as well as they can be there. Of a point
-// of the local polytope, if no variable is in two parts.
+// The score of the point x_: parts where they are, pairs as well as they can be there. The point is
+// in the local polytope, if no variable is in two parts.
 double Solver::value() {
     Sum total;
     total.add(p_.base());
@@ -290,7 +290,7 @@ bool Solver::decided(double tolerance) {
 
 // Residuals that lie far apart say that rho is too small, or too large.
 void Solver::adapt(double tolerance) {
-    const double ratio = kApart * (1.0 + static_cast<double>(iterations) / kPatience);
+    const double ratio = kApart * (1.0 + static_cast<double>(iterations) / kGrows);
     if (apart_ > ratio * moved_ && apart_ > tolerance) {
         rho_ = std::min(rho_ * kChange, kReach * spread_);
     } else if (moved_ > ratio * apart_ && moved_ > tolerance) {

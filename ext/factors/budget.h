@@ -20,7 +20,7 @@ class Budget final : public Inputs {
         : Inputs(k, negated, count), budget_(std::min(budget, k)) {}
 
   protected:
-    int64_t room() const noexcept override {
+    int64_t workspace() const noexcept override {
         return std::max(2 * k_, budget_ < k_ ? 2 * (k_ + 1) * (budget_ + 1) : 0);
     }
     bool allows(int64_t count, bool) const noexcept override { return count <= budget_; }

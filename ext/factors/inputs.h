@@ -18,7 +18,7 @@ class Inputs : public Structured {
         for (int64_t i = 0; i < count; ++i) on_[static_cast<size_t>(negated[i])] = 0;
     }
 
-    int64_t scratch() const noexcept final { return k_ + room(); }
+    int64_t scratch() const noexcept final { return k_ + workspace(); }
 
     double log_potential(const int64_t* states) const noexcept final {
         int64_t count = 0;
@@ -54,7 +54,7 @@ class Inputs : public Structured {
 
   protected:
     // Doubles that a verb may use, at least k.
-    virtual int64_t room() const noexcept = 0;
+    virtual int64_t workspace() const noexcept = 0;
     // Whether so many inputs may be on, the last one among them or not.
     virtual bool allows(int64_t count, bool last) const noexcept = 0;
     // The log mass, and ratio (k,): the log-ratio of on to off in the message to each input.

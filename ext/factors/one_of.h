@@ -15,7 +15,7 @@ class OneOf final : public Inputs {
         : Inputs(k, negated, count), none_(none ? 0.0 : -INFINITY) {}
 
   protected:
-    int64_t room() const noexcept override { return 2 * k_; }
+    int64_t workspace() const noexcept override { return 2 * k_; }
     bool allows(int64_t count, bool) const noexcept override {
         return count == 1 || (count == 0 && none_ == 0.0);
     }

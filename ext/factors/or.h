@@ -42,7 +42,7 @@ class Or final : public Inputs {
     using Inputs::Inputs;
 
   protected:
-    int64_t room() const noexcept override { return 2 * k_; }
+    int64_t workspace() const noexcept override { return 2 * k_; }
     bool allows(int64_t count, bool) const noexcept override { return count > 0; }
 
     double sums(const double* odds, double* ratio, double* scratch) const noexcept override {
@@ -83,7 +83,7 @@ class OrOut final : public Inputs {
     using Inputs::Inputs;
 
   protected:
-    int64_t room() const noexcept override { return 3 * k_; }
+    int64_t workspace() const noexcept override { return 3 * k_; }
     bool allows(int64_t count, bool last) const noexcept override {
         return last ? count > 1 : count == 0;
     }

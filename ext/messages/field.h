@@ -36,7 +36,7 @@ struct Network::Field {
     Numbers q, joint, node, table;  // marginals and tables' joints; the parameters they come from
     Numbers next_node, next_table;  // the parameters that a whole step leads to
     Numbers theta;                  // the graph's tables, side by side in memory
-    // What the value of q is made of: for each entry of the tables 1 where it is in the forest; the
+    // The parts of the value of q: for each entry of the tables 1 where it is in the forest; the
     // forest's tables, and all tables and vectors, zeros held; 1 - degree for each entry of q; and
     // entries of the forest's tables and of vectors that are zeros.
     Numbers counts, own_table, held_table, held_local, share;
@@ -138,8 +138,8 @@ struct Network::Field {
         bool is_weak;
     };
     std::vector<Link> link;
-    // Of the links from a root down to a variable: the sum of the logs of their correlations'
-    // sizes, and how many of these are 0, negative or weak.
+    // Sums over the links from a root down to a variable: of the logs of their correlations' sizes,
+    // and how many of these are 0, negative or weak.
     struct Way {
         double log_size;
         int32_t zeros, negative, weak;

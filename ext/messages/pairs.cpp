@@ -122,7 +122,7 @@ void Pairs::send(const StructuredGroup& g, const double* out) {
             continue;
         }
         sent_[slot - at(2 * padded_)] = out[i];
-        if (std::fabs(out[i]) <= room_) message_[slot] = std::exp(out[i]);
+        if (std::fabs(out[i]) <= most_sent_) message_[slot] = std::exp(out[i]);
     }
 }
 
@@ -212,7 +212,9 @@ bool Pairs::start(const double* local, const double* messages) {
 
 // Messages as plain numbers where none of their products can leave the range of a double.
 void Pairs::start_ratios(const Options& options) {
-    // Of logarithms: a variable's field and pairs; a pair; its structured factors together.
+    // Limits of logarithms: a variable's field and pairs; J of a pair; its structured factors
+    // together. A total lies within exp(+-500), and times exp(2 J) within exp(+-650): a double,
+    // which ends at exp(+-708), holds both.
     constexpr double kField = 300.0, kPair = 75.0, kStructures = 200.0;
     ratios_ = false;
     if (options.best || options.damping > 0.0 || weighted_) return;
@@ -237,9 +239,9 @@ void Pairs::start_ratios(const Options& options) {
     for (size_t s = first; s < message_.size(); ++s) {
         most_held = std::max(most_held, ++held[at(var_[s])]);
     }
-    room_ = kStructures / most_held;
+    most_sent_ = kStructures / most_held;
     for (size_t s = first; s < message_.size(); ++s) {
-        if (!(std::fabs(message_[s]) <= room_)) return;
+        if (!(std::fabs(message_[s]) <= most_sent_)) return;
     }
     sent_.assign(message_.begin() + 2 * padded_, message_.end());
     ratios_ = true;
@@ -278,7 +280,7 @@ Status Pairs::flood(const Options& options, int threads, Control* control, Progr
             return kInfeasible;
         }
         for (size_t i = 0; ratios_ && i < sent_.size(); ++i) {
-            if (!(std::fabs(sent_[i]) <= room_)) leave_ratios();
+            if (!(std::fabs(sent_[i]) <= most_sent_)) leave_ratios();
         }
         phase(kUpdate, threads, control);
         if (control->stop.load()) return kCancelled;

@@ -137,7 +137,7 @@ class Pairs {
     std::vector<double> message_, weighed_, field_, start_, total_;
     bool ratios_ = false;
     std::vector<double> sent_;  // logarithms of structured factors' messages, while ratios_
-    double room_ = 0.0;         // the largest magnitude that each of them may have then
+    double most_sent_ = 0.0;    // the largest magnitude that each of them may have then
     Options options_;
     std::vector<double> chunk_, group_moved_, group_mass_, mass_, log_mass_;
     std::vector<WorkerScratch> scratch_;

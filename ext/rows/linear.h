@@ -48,7 +48,7 @@ struct Linear {
     // Takes the memory that messages need; false: there is none.
     bool open(vs::Scratch& scratch) {
         if (!e.sparse_forward) return true;
-        T* memory = scratch.array<T>(listed.room(K));
+        T* memory = scratch.array<T>(listed.memory_size(K));
         if (memory) listed.open(memory, K);
         return memory != nullptr;
     }
@@ -218,6 +218,8 @@ struct Linear {
         *largest = share.max > T(0) ? static_cast<double>(share.max / share.sum) : 0.0;
         return ex > kLowest;
     }
+    // Scaling by less than 2^500 (float: 2^60) keeps what underflowed before it below the floor,
+    // which then takes its place: 2^-1022+500 < 1e-150, and 2^-126+60 < 1e-19.
     static constexpr int kLowest = sizeof(T) == 8 ? -500 : -60;
     // A marginal is made in two steps too: a product in a buffer, then its division.
     // p = a * b / mass into a caller's row; kWiden when the floors cannot be neglected.
@@ -346,7 +348,8 @@ struct Linear {
         const T least = sizeof(T) == 8 ? static_cast<T>(1e-100) : felt * T(1e9);
         return !row_within(y, K, static_cast<T>(sizeof(T) == 8 ? 1e-300 : 1e-37), least);
     }
-    // The logarithm of the last sum must exceed this, where scaling left its floors behind.
+    // The logarithm of the last sum must exceed this, where scaling left its floors behind: K of
+    // them are 1e-50 K of it, in float 1e-12 K.
     static constexpr double kLeastEnd = sizeof(T) == 8 ? -230.0 : -16.0;
     // Can a share of the product in `p` be what floors have added to its factor y? Scaling may have
     // made that 2^floor_gain times as large.

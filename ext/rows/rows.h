@@ -12,7 +12,7 @@
 namespace VS_NS {
 
 // The smallest value that a reachable entry of a message may take, and (double only) the
-// smallest local mass that proves the entries held there did not matter; see Linear below.
+// smallest local mass that proves the entries held there did not matter; see Linear in linear.h.
 template <class T>
 struct Floor;
 template <>

@@ -20,8 +20,8 @@ class SparseMessages {
   public:
     static constexpr int kLane = 64 / static_cast<int>(sizeof(T));  // sequences side by side
 
-    // Of the memory that `open` gets.
-    static int64_t room(int K) { return 2 * static_cast<int64_t>(K + 1) * kLane; }
+    // Numbers of the memory that `open` gets.
+    static int64_t memory_size(int K) { return 2 * static_cast<int64_t>(K + 1) * kLane; }
     void open(T* memory, int K) {
         in_ = memory;
         out_ = memory + static_cast<int64_t>(K) * kLane;

@@ -72,8 +72,8 @@ double weight_of(const SparseTable& t, double x, bool depth) {
     return depth ? e * (t.largest - x) : e;
 }
 
-// Of D: exp(rows - their largest), and exp(rest + that + columns - shift). A depth has no rows and
-// columns.
+// The factors of D: exp(rows - their largest), and exp(rest + that + columns - shift). A depth has
+// no rows and columns.
 struct Factors {
     std::vector<double> rows, columns;
 
@@ -109,7 +109,7 @@ void pack_side(const SparseTable& t, bool depth, bool turned, const std::vector<
     if (s.failed) return;
     std::fill_n(start, K + 1, 0);
     std::fill_n(split, K, 0);
-    // What is added comes first: counted, then written.
+    // Added entries come first: counted, then written.
     const auto each = [&](auto f) {
         for (int64_t l = 0; l < K; ++l) {
             for (int64_t e = t.start[at(l)]; e < t.start[at(l) + 1]; ++e) {

@@ -73,7 +73,7 @@ struct ListedScores {
         const double x = rest + (rows ? rows[before] : 0.0);
         return x + (columns ? columns[after] : 0.0);
     }
-    // What label l, or k at the other end, has of that.
+    // The share of label l in that, and of k at the other end.
     double own(int l) const { return end(turned ? columns : rows, l); }
     double other(int k) const { return end(turned ? rows : columns, k); }
 

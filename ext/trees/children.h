@@ -156,7 +156,7 @@ class Children {
                        s.ld, c, s.path + (h_ + 1) * s.ld, s.ld, width);
     }
 
-    // Of children on both sides.
+    // Joints of a child on the left and one on the right.
     void apart(const Side& l, const Side& r, T unit, int64_t count, double* siblings,
                T* scratch) const {
         T *column = scratch, *sum = column + n_ + 1;

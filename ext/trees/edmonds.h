@@ -102,7 +102,7 @@ class Edmonds {
         return true;
     }
 
-    // The best head of a word or cycle, or -1. Of equal ones that with the lowest arc.
+    // The best head of a word or cycle, or -1. The lowest arc is taken among equal ones.
     int64_t choose(int64_t v) {
         const double* row = in_ + v * ld_;
         using V = Vec<double>;
@@ -130,7 +130,8 @@ class Edmonds {
         return a.head < b.head || (a.head == b.head && a.modifier < b.modifier);
     }
 
-    // The words of a cycle become its first. What enters at a word pays for the arc it replaces.
+    // The words of a cycle become its first. An arc into one of them pays for the arc it
+    // replaces.
     void contract(const int64_t* cycle, int64_t length) {
         const int64_t r = cycle[0];
         double* row = in_ + r * ld_;

@@ -1,6 +1,6 @@
 // Projective trees by spans (Eisner): inside and outside, for sums and for maxima.
 //
-// complete(h, e): all ways to hang the words from h to e, without h, below h; 1 where h = e.
+// complete(h, e): all ways to attach the words from h to e, without h, below h; 1 where h = e.
 //   between(i, j)  = sum_{i <= k < j} complete(i, k) complete(j, k + 1)       i < j
 //   arc(h, m)      = w(h, m) between(h, m)                                     either direction
 //   complete(i, j) = sum_{i < k <= j} arc(i, k) complete(k, j)

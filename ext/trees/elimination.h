@@ -23,7 +23,7 @@ class Elimination {
     static int64_t scratch(int64_t n) { return n * stride(n) + 2 * n; }
 
     Elimination() = default;
-    // Of n words those from `at_kept` on are kept, those from `at_gone` on are to go.
+    // n words: those from `at_kept` on are kept, those from `at_gone` on are to go.
     Elimination(int64_t n, int64_t at_kept, int64_t kept, T* scratch)
         : n_(n),
           rows_(stride(n)),
@@ -35,7 +35,7 @@ class Elimination {
           root_(scratch + n * rows_),
           inverse_(root_ + n) {}
 
-    // What the kept ones do, as the steps of another node.
+    // The kept words as the steps of another node.
     const T* left() const { return w_ + gone_ * rows_ + gone_; }
     const T* roots_left() const { return root_ + gone_; }
     int64_t rows() const { return rows_; }

@@ -46,9 +46,9 @@ class GrandparentSpans {
         for (int64_t width = 1; width <= n_; ++width) {
             for (int64_t i = 0; i + width <= n_; ++i) {
                 const int64_t j = i + width;
-                hang(i, j, row(complete_, i, i), row(by_end_, j, i) + i + 1,
-                     single_ && i == 0 ? 1 : width);
-                if (i > 0) hang(j, i, row(complete_, j, i + 1), row(by_end_, i, j) + i, width);
+                attach(i, j, row(complete_, i, i), row(by_end_, j, i) + i + 1,
+                       single_ && i == 0 ? 1 : width);
+                if (i > 0) attach(j, i, row(complete_, j, i + 1), row(by_end_, i, j) + i, width);
                 close(i, j, row(arc_, i, i + 1), row(by_head_, i, j) + i + 1, width);
                 if (i > 0) close(j, i, row(arc_, j, i), row(by_head_, j, i) + i, width);
             }
@@ -86,7 +86,7 @@ class GrandparentSpans {
         const T* x = row(complete_, h, e);
         for (int64_t g = 0; g <= n_; ++g) row(by_end_, h, g)[e] = row(by_head_, g, e)[h] = x[g];
     }
-    void hang(int64_t h, int64_t m, const T* rows, const T* numbers, int64_t count) {
+    void attach(int64_t h, int64_t m, const T* rows, const T* numbers, int64_t count) {
         T *b = row(between_, h, m), *a = row(arc_, h, m);
         const T* w = row(w_, h, m);
         for (int64_t g = 0; g <= n_; ++g) b[g] = A::zero();

@@ -137,7 +137,7 @@ inline double best_grandparents(const vs::trees::Sentence& s, const vs::trees::G
     fill_scores(s, parts, score);
     Spans spans(score, n, s.single_root, pieces.take<double>(Spans::scratch(n)));
     const double most = spans.inside();
-    if (most > -INFINITY) hang(spans, 0, 0, n, heads);
+    if (most > -INFINITY) attach(spans, 0, 0, n, heads);
     return most;
 }
 

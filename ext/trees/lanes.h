@@ -40,7 +40,7 @@ struct Plain {
     }
     static double as_double(T a) { return a; }
     static double log_product(const T* x, int64_t n, int64_t) { return log_of(x, n, 1); }
-    // Of x[0], x[step], ...: one logarithm for as many as their product can hold.
+    // The log of x[0] x[step] ...: one logarithm for as many as their product can hold.
     static double log_of(const T* x, int64_t n, int64_t step) {
         double s = 0.0, product = 1.0;
         for (int64_t i = 0; i < n; ++i) {

@@ -14,7 +14,7 @@ namespace VS_NS {
 // The words from h to e below h, whose own head is g: the first way in order that has the span's
 // score. Along the outer side in a loop, so that calls nest no deeper than arcs do.
 template <class Spans>
-void hang(const Spans& spans, int64_t g, int64_t h, int64_t e, int64_t* heads) {
+void attach(const Spans& spans, int64_t g, int64_t h, int64_t e, int64_t* heads) {
     while (h != e) {
         int64_t m = h < e ? h + 1 : e;
         while (spans.arc(g, h, m) + spans.complete(h, m, e) != spans.complete(g, h, e)) ++m;
@@ -28,8 +28,8 @@ void hang(const Spans& spans, int64_t g, int64_t h, int64_t e, int64_t* heads) {
                whole) {
             ++k;
         }
-        hang(spans, right ? g : h, i, k, heads);
-        hang(spans, right ? h : g, j, k + 1, heads);
+        attach(spans, right ? g : h, i, k, heads);
+        attach(spans, right ? h : g, j, k + 1, heads);
         g = h;
         h = m;
     }
@@ -52,7 +52,7 @@ class BestSpans {
         Eisner<Best> spans = eisner();
         const double score = n_ > 0 ? spans.inside() : 0.0;
         for (int64_t m = 0; m < n_; ++m) heads[m] = -1;
-        if (score > -INFINITY && n_ > 0) hang(spans, 0, 0, n_, heads);
+        if (score > -INFINITY && n_ > 0) attach(spans, 0, 0, n_, heads);
         return score;
     }
 

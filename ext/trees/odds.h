@@ -9,8 +9,8 @@
 namespace VS_NS {
 
 // weight, rest (n + 1, ld) at [head, modifier]: the trees of an arc h -> m sum up to
-// weight(h, m) rest(h, m), in a unit of its word; zero where there is no arc. What an arc leaves is
-// the sum over the other heads of its word, from above and from below: never a difference.
+// weight(h, m) rest(h, m), in a unit of its word; zero where there is no arc. The mass without an
+// arc is the sum over the other heads of its word, from above and from below: never a difference.
 template <class A>
 class Odds {
     using T = typename A::T;

@@ -28,7 +28,7 @@ const Level& level() {
 }
 
 // Numbers of a table of arcs.
-int64_t room(int64_t n) { return (n + 1) * (n + 1); }
+int64_t table_size(int64_t n) { return (n + 1) * (n + 1); }
 
 double wide(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch) {
     bool never = false;
@@ -61,7 +61,7 @@ void hold(const Sentence& s, const Pair* first, const Pair* last, double* out, d
 class EachRoot {
   public:
     EachRoot(const Sentence& s, double* scratch)
-        : n_(s.n), given_(s.scores), own_(scratch), next_(scratch + room(s.n)) {
+        : n_(s.n), given_(s.scores), own_(scratch), next_(scratch + table_size(s.n)) {
         for (int64_t m = 1; m <= n_; ++m) {
             if (!(s.scores[m] > -INFINITY)) continue;
             if (count == HeadJoints::kMostRoots) {
@@ -70,7 +70,7 @@ class EachRoot {
             }
             root_[count++] = m;
         }
-        if (count > 0) std::copy(given_, given_ + room(n_), own_);
+        if (count > 0) std::copy(given_, given_ + table_size(n_), own_);
     }
     int count = 0;  // 0: there are too many, or none
 
@@ -105,7 +105,7 @@ class EachRoot {
 bool each_root(const Sentence& s, const Arcs& arcs, double* scratch, double* log_z) {
     EachRoot roots(s, scratch);
     if (roots.count == 0) return false;
-    const int64_t n = s.n, size = room(n);
+    const int64_t n = s.n, size = table_size(n);
     double* p = roots.next();
     double *q = p + size, *own_p = q + size, *own_q = own_p + size, *rest = own_q + size;
     Arcs own;
@@ -143,7 +143,7 @@ bool begin_each_root(const Sentence& s, double* scratch, HeadJoints* state) {
     EachRoot roots(s, scratch);
     if (roots.count == 0) return false;
     const int64_t n = s.n, ld = baseline::row_of(n), table = (n + 1) * ld, size = 2 * table + ld;
-    double* part = roots.next() + 2 * room(n);
+    double* part = roots.next() + 2 * table_size(n);
     double* rest = part + roots.count * size;
     for (int i = 0; i < roots.count; ++i) {
         HeadJoints one;
@@ -172,8 +172,8 @@ void of_each_root(const HeadJoints& state, int64_t head, int64_t count, const in
     const int64_t n = state.sentence.n, ld = baseline::row_of(n), table = (n + 1) * ld;
     const int64_t sizes[2] = {count * count, count * (n + 1)};
     double* const to[2] = {siblings, grandparents};
-    double* own[2] = {state.scratch + room(n), nullptr};
-    own[1] = own[0] + room(n);
+    double* own[2] = {state.scratch + table_size(n), nullptr};
+    own[1] = own[0] + table_size(n);
     for (int side = 0; side < 2; ++side) std::fill_n(to[side], sizes[side], 0.0);
     for (int i = 0; i < state.roots; ++i) {
         if (!(state.share[i] > 0.0)) continue;
@@ -214,14 +214,15 @@ int64_t scratch_size(Kind kind, int64_t n) noexcept {
     const int64_t sums =
         std::max(baseline::tree_scratch<Wide>(n), baseline::tree_scratch<Plain>(n));
     // `hold` has two tables. Where each root is taken apart, there are five more, and two a root.
-    const int64_t apart = 5 * room(n) + HeadJoints::kMostRoots * (2 * n + 3) * baseline::row_of(n);
-    return std::max(sums + 2 * room(n) + apart, 4 * (n + 1) * (n + 9) + 32);
+    const int64_t apart =
+        5 * table_size(n) + HeadJoints::kMostRoots * (2 * n + 3) * baseline::row_of(n);
+    return std::max(sums + 2 * table_size(n) + apart, 4 * (n + 1) * (n + 9) + 32);
 }
 
 double marginals(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch) noexcept {
     bool doubt = false;
     double log_z = level().marginals(kind, s, arcs, scratch, &doubt);
-    // What an arc without a score would be is not asked of trees that lack others.
+    // Ratios of arcs without a score need all roots together; each_root takes one at a time.
     const bool apart = kind == Kind::kTree && s.single_root && !(arcs.ratio && arcs.all_ratios);
     if (doubt && apart) doubt = !each_root(s, arcs, scratch, &log_z);
     return doubt ? wide(kind, s, arcs, scratch) : log_z;

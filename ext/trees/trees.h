@@ -19,7 +19,7 @@ namespace vs::trees {
 struct Sentence {
     const double* scores;  // (n + 1, n + 1)
     int64_t n;             // words; 0 is fine: one empty tree
-    bool single_root;      // exactly one word hangs on the root; not asked where n is 0
+    bool single_root;      // exactly one word is attached to the root; not asked where n is 0
 };
 
 // The answers of each arc that are asked for: (n + 1, n + 1) as the scores, 0 in column 0 and on
@@ -59,7 +59,8 @@ void several(const Sentence* sentences, int64_t count, double* const* marginal, 
              double* scratch) noexcept;
 
 // P(both arcs) of `count` pairs, in O(n^3 + count) and another run for each `a` whose 2x2 minors
-// have lost their digits; returns log Z. Of one word's two different arcs it is 0.
+// have lost their digits; returns log Z. Two different arcs of one word
+// have 0.
 double joints(const Sentence& sentence, int64_t count, const Pair* pairs, double* out,
               double* scratch) noexcept;
 
@@ -83,15 +84,15 @@ struct HeadJoints {
 // O(n^3)
 void begin_head_joints(Kind kind, const Sentence& sentence, double* scratch,
                        HeadJoints* state) noexcept;
-// Of the arcs from `head` to some modifiers (count,), ascending: two arcs i < j at
+// Joints of the arcs from `head` to some modifiers (count,), ascending: two arcs i < j at
 // siblings[i count + j], of (count, count) numbers, and the arc g -> head with arc i at
 // grandparents[g count + i], of (n + 1, count). -1: `joints` has to be asked (never of projective
 // trees). O(count^2 + n count), of projective trees O(n^2 count).
 void head_joints(HeadJoints* state, int64_t head, int64_t count, const int32_t* modifiers,
                  double* siblings, double* grandparents) noexcept;
 
-// The best score; -inf where no tree is possible. `heads` (n,): of words 1..n, or -1. Of several
-// best trees always the same one. Tree: O(n^2), Chu-Liu-Edmonds. Projective: O(n^3), Eisner.
+// The best score; -inf where no tree is possible. `heads` (n,): of words 1..n, or -1. Ties always
+// give the same tree. Tree: O(n^2), Chu-Liu-Edmonds. Projective: O(n^3), Eisner.
 double best(Kind kind, const Sentence& sentence, int64_t* heads, double* scratch) noexcept;
 
 // The best score of a projective tree. ratio: the best score with an arc less its own, minus the
