@@ -108,7 +108,7 @@ def _locked_file(folder: Path) -> int:
             if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
                 raise _strange(folder)
             _lock(handle)
-            # Whoever held it may have removed it since it was opened here.
+            # The run that held it may have removed it since it was opened here.
             if os.name == "nt" or _is(path, handle):
                 return handle
         except OSError as error:

@@ -1,4 +1,4 @@
-"""What can be read once alone, such as a pipe, where a file is expected."""
+"""Inputs that can be read once alone, such as a pipe, where a file is expected."""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ __all__ = [
     "is_gzip", "largest", "lines", "located", "spooled", "text_size",
 ]  # fmt: skip
 
-#: What stands between sentences: a blank line, or the end of any line.
+#: Separators of sentences: a blank line, or the end of any line.
 BLANK = (b"\n\n", b"\n\r\n")
 ENDS = (b"\n",)
-#: What lines are read from: a file, as often as wanted, or a stream, once.
+#: The source of lines: a file, as often as wanted, or a stream, once.
 Source: TypeAlias = "Path | Stream"
 #: How somebody says which.
 Given: TypeAlias = "str | os.PathLike[str] | IO[bytes] | Stream"

@@ -1,4 +1,4 @@
-"""What the estimator does with a trainer, of ours or of others: sequences in, a model out."""
+"""Fits of the estimator, by a trainer of ours or of others: sequences in, a model out."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ __all__ = ["Opening"]
 
 
 class Opening:
-    """What :class:`valuesparse.crf.crfsuite.Tagger` is before it is asked anything."""
+    """The part of :class:`valuesparse.crf.crfsuite.Tagger` that opens and closes models."""
 
     _opened: Opened | None
     _current: Current

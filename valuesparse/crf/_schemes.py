@@ -169,7 +169,7 @@ def _pairs(forbidden: Any) -> list[tuple[str | None, str | None]]:
 
 
 class Rules:
-    """What a tagger or trainer was told before its labels are known."""
+    """Constraints that a tagger or trainer was given before its labels are known."""
 
     def __init__(self, scheme: str | None, forbidden: Forbidden | None) -> None:
         constraints([], scheme)  # an unknown name is refused at once

@@ -221,8 +221,8 @@ calibration_max_trials : optional
         X_dev, y_dev : iterables, optional
             Sequences that are labelled after each iteration, for ``training_log_``.
         allowed : iterable of B sequences, in place of `y`
-            What is known of the labels: for each item None, a label, or several, of which it is
-            one.
+            The labels as far as they are known: for each item None, a label, or several, of
+            which it is one.
         callback, checkpoint, checkpoint_every : optional
             As in :meth:`valuesparse.crf.Trainer.train`.
 

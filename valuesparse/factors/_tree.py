@@ -75,7 +75,7 @@ class Tree(_Arcs):
     variables : sequence of int
         Their k binary variables.
     single_root : bool, optional
-        Whether exactly one word hangs on the root.
+        Whether exactly one word is attached to the root.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ class ProjectiveTree(_Arcs):
     variables : sequence of int
         Their k binary variables.
     single_root : bool, optional
-        Whether exactly one word hangs on the root.
+        Whether exactly one word is attached to the root.
 
     Attributes
     ----------

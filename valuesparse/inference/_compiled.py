@@ -107,7 +107,7 @@ class Compiled:
         self._graph = graph = graph.copy()  # the builder may grow: answers are about this one
         self._states = self._snapshot.entries
         self._lock = _OneAtATime()
-        #: What `_evidence` returns for questions without evidence of their own, once asked.
+        #: The answer of `_evidence` to questions without evidence of their own, once asked.
         self._own: tuple[Array, _junction.Soft | None, dict[int, Any]] | None = None
         #: The tree of `log_z`, for evidence on the same variables.
         self._pruned_tree: tuple[Any, _junction.CliqueTree, Array] | None = None

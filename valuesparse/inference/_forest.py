@@ -43,7 +43,7 @@ Integers = npt.NDArray[np.int64]
 
 METHODS = ("auto", "exact", "islands")
 
-#: Of marginals that are made at a time, by each thread, where few of them are listed.
+#: Bytes of marginals that each thread makes at a time, where few of them are listed.
 _PIECE_BYTES = 1 << 24
 
 
@@ -327,7 +327,7 @@ def ends(model: Chain | Tree) -> tuple[Integers, Integers]:
 owner = owner_of
 
 
-#: What certify() may add to an error, so that it is made in float32.
+#: An error that certify() may add, so that it can compute in float32.
 _SINGLE_ERROR = 1e-3
 
 

@@ -47,7 +47,7 @@ def codes_of(graph: FactorGraph, frame: Any) -> npt.NDArray[np.int32]:
     Parameters
     ----------
     graph : FactorGraph
-        Whose variables the columns are.
+        The graph whose variables the columns are.
     frame : pandas.DataFrame, mapping of columns, or ndarray of integers (rows, n)
         States by name or number; None, NaN or −1 is unknown. Variables without a column are
         unknown everywhere.

@@ -23,7 +23,7 @@ __all__ = ["Kept", "Key", "give_back", "key_of", "take"]
 #: Trees of one graph, each for other evidence; the last ones that were asked.
 _MOST = 4
 #: Bytes of tables that are kept between questions: those of larger trees are made again.
-_ROOM = 64 << 20
+_MOST_BYTES = 64 << 20
 
 #: Evidence, limit and search that a tree was compiled with.
 Key = tuple[Any, ...]
@@ -56,7 +56,7 @@ def take(stamp: Stamp, key: Key) -> Kept | None:
 
 def give_back(stamp: Stamp, key: Key, kept: Kept) -> None:
     """Keep a tree for later questions."""
-    if kept.tree.bytes() > _ROOM:
+    if kept.tree.bytes() > _MOST_BYTES:
         kept.tree.release()
     trees = _KEPT.setdefault(stamp, {})
     trees[key] = kept

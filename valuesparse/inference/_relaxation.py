@@ -1,4 +1,4 @@
-"""What the relaxations "lp" and "ad3" have in common."""
+"""The common part of the relaxations "lp" and "ad3"."""
 
 from __future__ import annotations
 

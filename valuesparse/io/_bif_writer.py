@@ -16,7 +16,7 @@ from valuesparse.models import FactorGraph
 
 __all__ = ["write_bif"]
 
-#: What the reader takes out of a text before it looks for names.
+#: Characters that the reader takes out of a text before it looks for names.
 _TAKEN_OUT = re.compile(r'["\r]|//|/\*')
 
 

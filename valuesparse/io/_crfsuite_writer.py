@@ -42,7 +42,7 @@ def format_model(
     Returns
     -------
     bytes
-        What `valuesparse.io.read_crfsuite` and python-crfsuite open.
+        The content of a file that `valuesparse.io.read_crfsuite` and python-crfsuite open.
 
     Raises
     ------

@@ -41,14 +41,14 @@ _TINY = math.ulp(0.0)
 
 
 class Bounded(Protocol):
-    """What is known of the error of a function that is not exact, until it is refined.
+    """The error of a function that is not exact, as far as it is known, until it is refined.
 
     Attributes
     ----------
     exact : bool
         Whether it has been.
     loss_error, gradient_error : float
-        What the last value, and the last gradient in length, may be off by.
+        The largest error of the last value, and of the last gradient in length.
     """
 
     exact: bool
@@ -124,8 +124,8 @@ class Lbfgs:
     threads : int
         Threads for sums over vectors; they never show in the result.
     bounded : Bounded, optional
-        Of a function that is not exact: where its error could decide a rule for stopping, or a line
-        search fails, it is refined, and the search goes on from where it is.
+        The error of a function that is not exact: where it could decide a rule for stopping, or a
+        line search fails, the function is refined, and the search goes on from where it is.
 
     Attributes
     ----------

@@ -98,7 +98,7 @@ class Observed(Weighed):
             known = found[v] = _state_or_likelihood(self, v, value, f"evidence[{name!r}]")
             if not isinstance(known, int):
                 total += _forest.weigh(known)[1]
-        self._require_room("evidence", found, total, beside)
+        self._require_in_range("evidence", found, total, beside)
         return found
 
     def resolve_likelihood(
@@ -126,10 +126,10 @@ class Observed(Weighed):
                 logs = logs + found[v]
             logs.flags.writeable = False
             found[v] = logs
-        self._require_room("likelihood", found, soft_sum(found), beside)
+        self._require_in_range("likelihood", found, soft_sum(found), beside)
         return found
 
-    def _require_room(self, name: str, found: Evidence, total: float, beside: float) -> None:
+    def _require_in_range(self, name: str, found: Evidence, total: float, beside: float) -> None:
         """Raise where magnitudes of likelihoods, `total`, are too much for the arithmetic."""
         if total and self.magnitude + beside + total > self._MOST:
             soft = {v: largest_entry(x) for v, x in found.items() if not isinstance(x, int)}

@@ -38,7 +38,7 @@ class Fit:
     iterations : int
         Rounds of EM; 0 where no value was missing.
     log_likelihood : ndarray of float64
-        Of the rows, before each round, and after the last.
+        That of the rows, before each round, and after the last.
     converged : bool
         Whether it came to rest before `max_iterations`.
     """

@@ -22,7 +22,7 @@ from valuesparse.parsing._sentences import (
 
 __all__ = ["CHECKS", "Lines", "as_check", "as_format", "format_of", "sentence_of", "text_of"]
 
-#: What is demanded of trees: nothing, or that there is one.
+#: Demands on trees: none, or that there is one.
 CHECKS = (None, "training")
 
 _NAMES = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")

@@ -34,10 +34,10 @@ from valuesparse.threads import resolve
 
 __all__ = ["ON_ERROR", "parse_corpus", "parse_file", "parse_shard"]
 
-#: What becomes of a sentence that cannot be read or parsed: an error, or a copy of its lines.
+#: Ways to treat a sentence that cannot be read or parsed: an error, or a copy of its lines.
 ON_ERROR = ("stop", "skip")
 
-# Of how many sentences of a shard it is told why they were left as they were.
+# The number of sentences of a shard whose notes say why they were left as they were.
 _TOLD = 5
 
 
@@ -81,7 +81,7 @@ def parse_file(
     output_format : {"conllu", "conllx"}, optional
         By default what the name of `target` tells, else that of the input.
     on_error : {"stop", "skip"}
-        What becomes of a sentence that cannot be read or parsed.
+        Whether a sentence that cannot be read or parsed is an error, or left as it was.
     progress : callable, optional
         Called with the counts so far, after each batch.
 

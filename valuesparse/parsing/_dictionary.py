@@ -43,7 +43,7 @@ class Dictionary(NamedTuple):
 
     @property
     def native(self) -> tuple[Array, Array, Array]:
-        """What the engine wants to know."""
+        """The arrays that the engine reads."""
         return self.sizes, self.keys, self.slots
 
     @property

@@ -19,7 +19,7 @@ Parsed: TypeAlias = "str | os.PathLike[str] | Iterable[Sentence]"
 
 
 class Evaluation(NamedTuple):
-    """How many words a parser has hung where the treebank does.
+    """How many words a parser has attached where the treebank does.
 
     Shares are between 0 and 1, and 0 where there are no words. Punctuation is a word whose
     characters are all punctuation to Unicode (general category P).

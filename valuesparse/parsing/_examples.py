@@ -31,7 +31,7 @@ Array = npt.NDArray[np.float64]
 #: Where the arcs of each sentence begin, (B + 1,), and their heads and modifiers.
 Arcs = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
 
-#: What trees have to be.
+#: Kinds of trees that can be asked for.
 CONSTRAINTS = ("tree", "projective")
 #: By default the largest templates have 2**BITS lines of 16 weights.
 BITS = 14
@@ -82,7 +82,8 @@ class Examples:
     constraint : {"tree", "projective"}, optional
         Which trees there are; by default projective ones where below 0.5 % of the arcs are not.
     single_root : bool, optional
-        Whether one word alone hangs on the root; by default where that is so in every sentence.
+        Whether exactly one word is attached to the root; by default where that is so in every
+        sentence.
     ignore : iterable of str
         Columns without features, of LEMMA, UPOS, XPOS, FEATS.
     bits : int

@@ -54,7 +54,7 @@ def graph(
         crossing arcs, by one `ProjectiveTree`. "flow": a tree, by O(n³) small factors and auxiliary
         variables.
     single_root : bool
-        Whether exactly one word hangs on the root.
+        Whether exactly one word is attached to the root.
     nonprojective : pair of arrays (m, 2) and (m,), optional
         Arcs (h, m) and log-potentials of each being on while some word between h and m does not
         descend from h. Only with "flow", whose paths say who descends from whom.
@@ -110,7 +110,9 @@ def graph(
             0, -1, message=f"word {word} has no head: all of scores[:, {word}] is -inf"
         )
     if n > 0 and not (number[0] >= 0).any():
-        raise InfeasibleError(0, -1, message="no word hangs on the root: all of scores[0] is -inf")
+        raise InfeasibleError(
+            0, -1, message="no word can be attached to the root: all of scores[0] is -inf"
+        )
     names: list[Any] = list(zip(heads.tolist(), modifiers.tolist(), strict=True))
     if constraint == "flow":
         names += flow_names(arcs, n)

@@ -34,7 +34,7 @@ __all__ = ["ParserModel", "bytes_of", "model_of", "read_model", "rounded", "writ
 
 _MAGIC = b"vsparser"
 _HASHED, _NAMED = 1, 2  # versions
-# What a file has of each key: the key, its features, how often it was met.
+# Numbers of each key in a file: the key, its features, how often it was met.
 _ARRAYS = ("<u4", "<u2", "<u4")
 _BYTES = sum(np.dtype(x).itemsize for x in _ARRAYS)
 _START = struct.Struct("<8sII")

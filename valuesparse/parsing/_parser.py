@@ -41,7 +41,7 @@ _TOLERANCE = 1e-4
 
 
 class _Trees(NamedTuple):
-    """What trees have to be, as the engine takes it."""
+    """The kind of trees, as the engine takes it."""
 
     projective: bool
     single_root: bool
@@ -62,7 +62,7 @@ class Parser:
     constraint : {"tree", "projective"}
         The kind of trees, unless `parse` is told otherwise.
     single_root : bool
-        Whether one word alone hangs on the root, unless `parse` is told otherwise.
+        Whether exactly one word is attached to the root, unless `parse` is told otherwise.
     labels : tuple of str
         The labels of arcs that it knows.
     ignore : tuple of str
@@ -136,14 +136,14 @@ class Parser:
         constraint : {"tree", "projective"}, optional
             The kind of trees; by default that of the training data.
         single_root : bool, optional
-            Whether one word alone hangs on the root; likewise.
+            Whether exactly one word is attached to the root; likewise.
         prune : bool
             Whether only heads are looked at that the pruner thinks possible: at most 10 of a word,
             none with less than 1e-4 of the best one's probability.
         threads : int, optional
             Sentences are spread over so many; None: every core this process may use.
         max_iterations : int
-            Of belief propagation: it ends earlier where no message changes by 1e-4.
+            Limit of belief propagation, which ends earlier where no message changes by 1e-4.
         damping : float
             In [0, 1): the share of the old message that a new one keeps.
         min_size, min_divergence, min_joint : optional

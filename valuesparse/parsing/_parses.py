@@ -31,12 +31,12 @@ class Summary:
     rounds : int
         How often "relaxed" added pairs.
     iterations : int
-        Of belief propagation, or of "ad3".
+        Those of belief propagation, or of "ad3".
     converged : int
         The sentences whose last messages had converged, or that were exact; of "ad3" those where it
         reached its tolerance.
     integral : int
-        Of "lp" and "ad3": sentences whose optimum was a tree. The others were rounded.
+        Sentences whose optimum in "lp" or "ad3" was a tree. The others were rounded.
     """
 
     sentences: int = 0
@@ -50,7 +50,7 @@ class Summary:
 
 
 class Tally:
-    """What the engines tell of each sentence, added up."""
+    """Counts of the engines, added up over sentences."""
 
     def __init__(self) -> None:
         self.summary = Summary()

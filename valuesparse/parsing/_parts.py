@@ -30,7 +30,7 @@ Parts = tuple[npt.ArrayLike, npt.ArrayLike]
 
 
 class Kind(NamedTuple):
-    """What a triple of words names: two arcs, as columns (head, modifier) of each."""
+    """A kind of triples of words: the two arcs of one, as columns (head, modifier) of each."""
 
     words: str
     first: tuple[int, int]

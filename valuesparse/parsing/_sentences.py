@@ -52,7 +52,7 @@ class Sentence:
         The lines that are no words, each after how many words: comments, ranges such as ``3-4``,
         empty nodes such as ``8.1``.
     format : {"conllu", "conllx"}
-        What the last two columns mean.
+        The meaning of the last two columns.
 
     Raises
     ------

@@ -46,11 +46,11 @@ class Progress(NamedTuple):
     Attributes
     ----------
     stage : {"pruner", "labels", "arcs", "parts"}
-        What is learned.
+        The part of the parser that learns.
     epoch, epochs : int
         The pass that is over, from 1, and how many there will be.
     loss : float
-        Of a word: the share of wrong labels, or the loss L_{β,γ}.
+        Loss of a word: the share of wrong labels, or L_{β,γ}.
     """
 
     stage: str
@@ -99,7 +99,8 @@ def train(
     constraint : {"tree", "projective"}, optional
         The kind of trees; by default projective where below 0.5 % of the arcs are not.
     single_root : bool, optional
-        Whether one word alone hangs on the root; by default where that is so in every sentence.
+        Whether exactly one word is attached to the root; by default where that is so in every
+        sentence.
     beta, gamma : float
         The loss: see :func:`valuesparse.learning.loss_and_gradient`. (1, 0) is that of CRFs,
         (inf, 1) that of structured SVMs, of order 2 by linear programs (parser #2), which take many
@@ -108,7 +109,7 @@ def train(
     epochs : int
         Passes over the sentences.
     seed : int
-        Of the order of the sentences.
+        Random seed of the order of the sentences.
     ignore : iterable of str
         Columns to make no features of: LEMMA, UPOS, XPOS, FEATS.
     checkpoint : path, optional

@@ -83,7 +83,7 @@ def marginals(
     projective : bool
         Only trees without crossing arcs, those of the root included.
     single_root : bool
-        Only trees in which one word hangs on the root.
+        Only trees in which exactly one word is attached to the root.
     threads : int, optional
         Sentences are spread over so many; None: every core this process may use.
     grandparents : list of (triples, weights), optional
@@ -220,7 +220,7 @@ def _checked(scores: Sequence[npt.ArrayLike]) -> tuple[list[Array], Array, np.dt
     words = np.empty(len(scores), dtype=np.int64)
     narrow = bool(words.size)
     for i, one in enumerate(scores):
-        # What is fine as it stands is not looked at twice: there may be thousands.
+        # An array that is fine as it stands is not checked twice: there may be thousands.
         if isinstance(one, np.ndarray) and one.dtype == np.float64 and one.flags.carray:
             array: Array = one
         else:

@@ -1,4 +1,4 @@
-"""What is known about factors: the probabilities that gains and bounds are made of."""
+"""Probabilities of factors, which gains and bounds are made of."""
 
 from __future__ import annotations
 

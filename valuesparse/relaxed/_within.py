@@ -26,12 +26,12 @@ DOUBT = 2e-11
 
 
 class Within:
-    """What the structured factors of a result believe of two of their variables.
+    """Beliefs of the structured factors of a result about two of their variables.
 
     Parameters
     ----------
     result : GraphResult
-        Of an engine that passes messages.
+        The result of an engine that passes messages.
     """
 
     def __init__(self, result: GraphResult) -> None:

@@ -1,4 +1,4 @@
-"""What is proved about marginals: two numbers a variable, and the bounds made from them."""
+"""Proofs about marginals: two numbers a variable, and the bounds made from them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LARGEST_RADIUS = 600.0
 
 
 class Proof(NamedTuple):
-    """What an engine proves of marginals m that it has computed.
+    """The proof of an engine about marginals m that it has computed.
 
     The exact p is in proportion to ``exp(d) (m + x)``: no d(k) is farther from 0 than half of the
     radius, and the magnitudes of x sum to at most `slack`. A radius of infinity says nothing.

@@ -29,7 +29,7 @@ Model = TypeVar("Model", Chain, Tree)
 
 
 class ForestResult(Result, Generic[Model]):
-    """What a result of a chain or a tree holds; its arrays are read-only."""
+    """The common part of results of chains and trees; its arrays are read-only."""
 
     __slots__ = ("_certificate", "_dense", "_held", "_least", "_listed", "_proof")
     _derived = ("_certificate", "_held")
@@ -62,7 +62,7 @@ class ForestResult(Result, Generic[Model]):
     def __getstate__(self) -> dict[str, Any]:
         names = [name for name in Result.__slots__ if name != "marginals"]
         state = {name: getattr(self, name) for name in names}
-        # What is made from the list is not kept.
+        # Arrays that are made from the list are not kept.
         dense = self._dense if self._listed is None else None
         mine = {"_least": self._least, "_listed": self._listed, "_proof": self._proof}
         return {**state, **mine, "_dense": dense}
@@ -84,7 +84,7 @@ class ForestResult(Result, Generic[Model]):
 
     @property
     def unlisted(self) -> Floats:
-        """What no label that `sparse` leaves out exceeds, (N,); zeros unless `keep` was given.
+        """The most that a label left out by `sparse` can have, (N,); zeros without `keep`.
 
         Examples
         --------
@@ -160,7 +160,7 @@ class ForestResult(Result, Generic[Model]):
         if self._listed is not None:
             hidden = np.ones(lower.shape, dtype=bool)
             hidden[self._listed.rows(), self._listed.labels] = False
-            # What is not listed is missing in the sum, too: the others are between these.
+            # Labels that are not listed are missing in the sum, too: the others are between these.
             widest = np.minimum(proved.error, 1.0)[:, None]
             lower = np.where(hidden, 0.0, np.maximum(self.marginals - widest, 0.0))
             upper = np.where(
@@ -239,7 +239,7 @@ class ForestResult(Result, Generic[Model]):
         if self._proof is not None and self._listed is None:
             return self._proved()
         exact, proof = self._engine.proved(self._model, threads)
-        # What not being v, of share `rest`, can be at most: section 1 of CERTIFICATES.
+        # The most that not being v, of share `rest`, can be: section 1 of CERTIFICATES.
         with np.errstate(over="ignore"):
             growth = np.exp(np.minimum(proof.radius, 700.0))
             extra = 2 * proof.slack * growth + 2.0**-51

@@ -404,5 +404,5 @@ class GraphResult(FactorResult):
     def __repr__(self) -> str:
         return (
             f"GraphResult(method={self.method!r}, converged={self.converged}, "
-            f"variables={len(self.marginals)}, log_z={self.log_z:.6g})"
+            f"variables={len(self._model.cards)}, log_z={self.log_z:.6g})"
         )

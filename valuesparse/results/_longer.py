@@ -16,7 +16,7 @@ Array = npt.NDArray[Any]
 
 
 class Joints(Protocol):
-    """What a result asks its engine."""
+    """The questions that a result asks its engine."""
 
     def joint(self, model: Any, threads: int | None) -> Array:
         """Return the marginals of pairs of neighbours, or of segments."""
@@ -26,7 +26,7 @@ class Joints(Protocol):
 
 
 class _LongerResult(Result):
-    """What both have; the engine that answers is handed over."""
+    """The common part of both; the engine that answers is handed over."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What results of chains and trees ask the engine for."""
+"""The questions that results of chains and trees ask the engine."""
 
 from __future__ import annotations
 

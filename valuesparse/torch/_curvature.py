@@ -45,7 +45,7 @@ def curvature(
     model : Chain
         Sequences without an empty one among them; its transition is shared, (K, K).
     marginals : ndarray of shape (N, K)
-        Of `model`.
+        Marginals of `model`.
     direction : Scores
         With what to multiply.
     weights : ndarray of float64, shape (B,)

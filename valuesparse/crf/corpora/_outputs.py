@@ -1,4 +1,4 @@
-"""What is written once sentences are tagged: the input's own lines, or another format."""
+"""Output of tagged sentences: the input's own lines, or another format."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NONE = "_"
 
 
 class Answer(NamedTuple):
-    """What is known of a sentence of n words.
+    """The labels of a sentence of n words.
 
     Attributes
     ----------

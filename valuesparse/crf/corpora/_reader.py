@@ -202,7 +202,7 @@ def extractor_of(extraction: Extraction) -> Extractor:
     )
 
 
-#: What reads lines of a format.
+#: A reader of a format's lines.
 Form: TypeAlias = "LineFormat | SentenceFormat"
 
 

@@ -142,7 +142,7 @@ def _with_items(
 
 
 class _Where(NamedTuple):
-    """What is tagged, in which format, by what, and on how many threads."""
+    """A job: the text, its format, the model, and the number of threads."""
 
     source: Source
     kind: str
@@ -176,7 +176,7 @@ def tag_all(
         if progress is not None and isinstance(source, Path) and not is_gzip(source):
             blocks = _told(blocks, text_size(source), progress)
         read = _read(blocks, form, where, Halt())
-        # Whoever waits for a pipe must be able to be interrupted.
+        # Ctrl-C must reach a thread that waits for a pipe.
         read = read if isinstance(source, Stream) else ahead(read)
         return _tag_blocks(read, form, where, file)
     except TextFormatError as error:

@@ -18,7 +18,7 @@ from valuesparse.crf.metrics import Score, Tally
 __all__ = ["Evaluation", "evaluate"]
 
 _PREDICTED = "predicted"
-# What `tag_corpus` writes after labels.
+# A probability as `tag_corpus` writes it after a label.
 _NUMBER = re.compile(r"[01]\.[0-9]{6}")
 
 

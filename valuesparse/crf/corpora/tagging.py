@@ -149,7 +149,7 @@ def tag_file(
     model, features, word, marginals, n_best, constraints, zeta
         As of :func:`tag_corpus`.
     source : path or binary file
-        What is tagged. A file that is open is read once, to its end; of Parquet a copy is made on
+        The text to tag. A file that is open is read once, to its end; of Parquet a copy is made on
         disk, since its end is read first.
     target : path or binary file
         Where it goes: a file that appears when it is complete, or one that is open, to which

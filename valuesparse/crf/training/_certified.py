@@ -36,7 +36,7 @@ class CertifiedObjective:
     exact : bool
         Whether all sequences go in float64 from now on.
     loss_error, gradient_error : float
-        What the last loss, and the last gradient as a vector, may be off by.
+        The largest error of the last loss, and of the last gradient as a vector.
     narrow : int
         How many sequences went in float32.
 
@@ -67,7 +67,7 @@ class CertifiedObjective:
                 f"tol={tol:g} is below {least:.3g}, what rounding leaves to prove for sequences of "
                 f"this length and {k} labels; ask for at least that"
             )
-        # What scores lose: twice the largest of an item and of a transition.
+        # Scores lose this much: twice the largest of an item and of a transition.
         self._most = np.full(len(self._sizes), -1.0)
         if k >= LEAST_LABELS:
             self._most = _certified.most_given(self._sizes, k, tol) / 2

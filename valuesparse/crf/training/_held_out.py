@@ -40,7 +40,7 @@ class DevScore(NamedTuple):
 
     @property
     def value(self) -> float:
-        """What decides: F1 of entities where there are such, else accuracy."""
+        """The number that decides: F1 of entities where there are such, else accuracy."""
         return self.accuracy if self.entity_f1 is None else self.entity_f1
 
 
@@ -90,7 +90,7 @@ class CorpusTrainer(Trainer):
     def measured(self, progress: Progress) -> bool:
         """Measure the weights of an iteration; return whether training is to stop.
 
-        What is measured is among the numbers of `progress`, as ``dev_accuracy`` and
+        The results are among the numbers of `progress`, as ``dev_accuracy`` and
         ``dev_entity_f1``.
         """
         if self._tester is None:
@@ -109,7 +109,7 @@ class CorpusTrainer(Trainer):
         if self.best is None or found.value > self.best.value:
             self._improved = progress.number
         if self.best is None or found.value >= self.best.value:
-            # Of equals the last, whose loss is smaller.
+            # The last among equals, whose loss is smaller.
             self.best, self._kept = found, progress.weights.copy()
         self._stopped = progress.number - self._improved >= self._patience
         return self._stopped

@@ -11,7 +11,7 @@ __all__ = ["Settings"]
 
 
 class Settings:
-    """What :class:`valuesparse.crf.Trainer` is told before it trains."""
+    """The settings of :class:`valuesparse.crf.Trainer` before it trains."""
 
     _algorithm: str
     _values: dict[str, Any]

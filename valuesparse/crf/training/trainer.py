@@ -102,10 +102,10 @@ class BaseTrainer(Settings):
         yseq : sequence of n str
             The label of each item.
         group : int
-            What :meth:`train` takes as `holdout`.
+            A number that :meth:`train` takes as `holdout`.
         allowed : sequence of n entries, in place of `yseq`
-            What is known of each item's label: None (nothing), a label, or several, of which it is
-            one. All algorithms learn from that.
+            Each item's label as far as it is known: None (not at all), a label, or several, of
+            which it is one. All algorithms learn from that.
 
         Raises
         ------
