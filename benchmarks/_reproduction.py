@@ -1,4 +1,4 @@
-"""What the scripts of tables and figures about parsing share: settings, and rows that are kept.
+"""Settings, and rows that are kept: the common part of the scripts about parsing.
 
 A row is measured once: it lies in WORK/rows/TABLE.json under a name that holds all it depends on,
 and models in WORK/models. So a run that was interrupted goes on, and one with other settings adds

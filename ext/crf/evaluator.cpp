@@ -146,9 +146,9 @@ bool Evaluator::answer(Job& job, const Chunk& chunk, bool narrow, int worker) {
     return true;
 }
 
-// Of neighbouring sequences of a chunk, [first, last), whose labels are known in part: `loss` (of
-// each) is log Z under their sets, and what they have under them is taken from the marginals and
-// sums of the chunk. False: stopped.
+// Handles neighbouring sequences of a chunk, [first, last), whose labels are known in part: `loss`
+// (of each) is log Z under their sets, and what they have under them is taken from the marginals
+// and sums of the chunk. False: stopped.
 bool Evaluator::withdraw(Job& job, const Chunk& chunk, int64_t first, int64_t last, int worker,
                          double* loss) {
     const int64_t K = c_.n_labels, item = c_.offset[first], n = c_.offset[last] - item;

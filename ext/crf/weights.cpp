@@ -118,7 +118,7 @@ double gold_score(const int32_t* gold, int64_t n, int64_t K, const double* unary
     return sum;
 }
 
-// Of the gold labels of a sequence.
+// The score of the gold labels of a sequence.
 double Evaluator::gold_score(int64_t sequence, const double* unary) const {
     const int64_t i = c_.offset[sequence], n = c_.offset[sequence + 1] - i;
     if (!reads_pairs_) return crf::gold_score(c_.gold + i, n, c_.n_labels, unary, table_.data());

@@ -8,7 +8,7 @@
 
 namespace vs::dual {
 
-// What is asked; all of it is the caller's and stays. Variables have two states.
+// The problem; all of it is the caller's and stays. Variables have two states.
 struct Graph {
     int64_t n = 0, n_factors = 0;
     const double* local = nullptr;                    // (n, 2)

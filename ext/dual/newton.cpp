@@ -13,7 +13,7 @@
 //   max over a . q >= 1 of [-weight a . q - r/2 (a . (q - p))^2]
 //       = -(pull^2 - weight^2) / 2 r - weight a . p,   pull = max(0, weight + r (1 - a . p)).
 //
-// What trees are told is the sum of both, so that the bound is that of trees.
+// Trees get the sum of both as their scores, so that the bound is that of trees.
 #include <algorithm>
 
 #include "dual/solver.h"
@@ -55,7 +55,7 @@ double Solver::cut_step(const Cuts::Cut& cut) const {
     return kCut * rho_ * weight_ / std::sqrt(static_cast<double>(cut.arcs.size()));
 }
 
-// What cuts ask for at the point: pull_, and their part of L.
+// The pull of cuts at the point, pull_; returns their part of L.
 double Solver::pull_cuts() {
     if (!outer_) return 0.0;
     std::fill(pull_.begin(), pull_.end(), 0.0);
@@ -190,8 +190,8 @@ void Solver::face() {
 }
 
 // The face of a cube cut by a plane, with a normal of entries 1 and -1, at the places edge(0), ...
-// What lies between 0 and 1 moves with its target, but for what leads along the normal: along that
-// it was moved onto the plane. `tight`: all entries are 1, and it lies on the plane.
+// Entries between 0 and 1 move with their targets, but not along the normal: along that the point
+// was moved onto the plane. `tight`: all entries are 1, and it lies on the plane.
 template <class F>
 void Solver::add_plane(int64_t count, bool tight, const F& edge) {
     const auto first = static_cast<int64_t>(normal_.size());

@@ -38,7 +38,7 @@ class Problem {
 
     int64_t n_edges() const { return static_cast<int64_t>(var.size()); }
     int64_t n_pairs() const { return static_cast<int64_t>(couple.size()); }
-    // Of an edge of a pair.
+    // The pair of an edge, and the edge of its other variable.
     int64_t pair_of(int64_t e) const { return e < n_pairs() ? e : e - n_pairs(); }
     int64_t other(int64_t e) const { return e < n_pairs() ? e + n_pairs() : e - n_pairs(); }
     int64_t n_open() const { return static_cast<int64_t>(open.size()); }

@@ -21,12 +21,12 @@ struct Model {
         nullptr;  // (N, longest, K) of segments by their first position, or null
 };
 
-// What is asked; null is not wanted.
+// The answers that are wanted; null is not.
 struct Ask {
     double* log_z = nullptr;      // (B,), or the score of the best
     double* marginals = nullptr;  // (N, K)
-    // Of neighbours (edges, K, K), edge i of a sequence after those before it; of segments
-    // (N, longest, K).
+    // Marginals of neighbours (edges, K, K), edge i of a sequence after those before it, or of
+    // segments (N, longest, K).
     double* joint = nullptr;
     const int64_t* edge = nullptr;  // (B + 1,)
     // Order 2: summed marginals of three labels in a row, (chunks, K, K, K), zeros before; a chunk

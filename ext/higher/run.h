@@ -1,4 +1,4 @@
-// What both kinds of chains share: one sequence under way.
+// One sequence under way: the parts that both kinds of chains share.
 #pragma once
 
 #include <atomic>

@@ -226,7 +226,7 @@ def test_evidence_of_the_tree() -> None:
 @pytest.mark.simd
 @pytest.mark.parametrize("scale", [200.0, 2000.0, 1e6])
 def test_numbers_of_any_size(scale: float) -> None:
-    """What plain numbers cannot hold is asked one by one."""
+    """Questions that plain numbers cannot hold are asked one by one."""
     rng = np.random.default_rng(3)
     graph = vs.FactorGraph([3] * 6)
     for v in range(5):

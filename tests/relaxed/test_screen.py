@@ -68,7 +68,7 @@ def test_the_same_side_of_the_threshold(
 
 
 def test_most_are_left_out_before_their_joints_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of many weak pairs only those that may matter are looked at."""
+    """Only those of many weak pairs that may matter are evaluated."""
     rng = np.random.default_rng(5)
     graph, block = model(rng, 3.0, tree=True), candidates(rng, 1.0)
     r = vs.infer(graph, method=vs.BP())
