@@ -14,7 +14,7 @@ namespace vs::hmm {
 //
 //   x_i = (x_{i-1} E) psi_i / sum x_{i-1}      b_{i-1} = E (psi_i b_i / sum b_i)
 //
-// so that Z is the product of sum x_i. What underflows has less than 1e-200 of the mass of its row;
+// so that Z is the product of sum x_i. Underflow takes less than 1e-200 of the mass of a row;
 // a row whose sums are below kLeast, or in which the two directions share less than that, is
 // refused, and with it the call: the engine of chains has the range for it.
 struct Few {
