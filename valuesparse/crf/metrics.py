@@ -182,7 +182,7 @@ class Tally:
     Parameters
     ----------
     scheme : str, optional
-        As of :func:`entities`.
+        As for :func:`entities`.
 
     Attributes
     ----------
@@ -312,7 +312,7 @@ def entity_f1_score(y_true: Labels, y_pred: Labels, scheme: str | None = None) -
     y_true, y_pred : sequences of sequences of str
         The right labels, and those that were predicted.
     scheme : str, optional
-        As of :func:`entities`.
+        As for :func:`entities`.
 
     Raises
     ------

@@ -58,7 +58,7 @@ def record(*, serial: bool = False) -> Recording:
     Every engine is recorded: inference, decoding, sampling, training. A call is a sequence of
     plans, each of which began when the one before had ended; islands are found as they go, so they
     are a plan for each step. Results are the same bits as without. Plans that other Python threads
-    run is not recorded, nor what a task runs within itself.
+    run are not recorded, nor what a task runs within itself.
 
     Parameters
     ----------

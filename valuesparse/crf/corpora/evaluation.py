@@ -85,7 +85,7 @@ def evaluate(
     gold_format, system_format : str, optional
         Formats of the files; by default their names tell, and where they do not it is CoNLL.
     scheme : str, optional
-        As of :func:`valuesparse.crf.metrics.entities`.
+        As for :func:`valuesparse.crf.metrics.entities`.
     train : iterable of paths
         Data that a model was trained on, in the format of `gold` where names do not tell: words
         that are not there are counted apart.

@@ -147,7 +147,7 @@ def tag_file(
     Parameters
     ----------
     model, features, word, marginals, n_best, constraints, zeta
-        As of :func:`tag_corpus`.
+        As for :func:`tag_corpus`.
     source : path or binary file
         The text to tag. A file that is open is read once, to its end; of Parquet a copy is made on
         disk, since its end is read first.
@@ -155,7 +155,7 @@ def tag_file(
         Where it goes: a file that appears when it is complete, or one that is open, to which
         sentences are written as they are done.
     input_format : str, optional
-        As of :func:`tag_corpus`; a file that is open is CoNLL.
+        As for :func:`tag_corpus`; a file that is open is CoNLL.
     output_format : {"conll", "tsv", "jsonl", "parquet"}, optional
         By default what the name of `target` tells, else that of the input; of plain text CoNLL.
     threads : int, optional
