@@ -39,7 +39,7 @@ class ParquetTable:
     preferred : str, optional
         Another name of the column of labels, where there is one so named.
     source : Path or Stream, optional
-        What errors name, where the file is a copy of it.
+        The name in errors, where the file is a copy of it.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What is written to Parquet once sentences are tagged."""
+"""Parquet output of tagged sentences."""
 
 from __future__ import annotations
 
