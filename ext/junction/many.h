@@ -19,10 +19,10 @@ namespace vs::junction {
 
 const LaneLevel& lane_level();
 
-// What became of a question.
+// The outcome of a question.
 enum Answer : uint8_t { kAnswered = 0, kImpossible = 1, kTooSmall = 2 };
 
-// Questions and where their answers go. What is null is not wanted.
+// Questions and where their answers go. Answers with a null pointer are not wanted.
 struct Rows {
     const int32_t* codes = nullptr;  // (rows, n) states, -1 where not known
     int64_t rows = 0;

@@ -120,7 +120,7 @@ bool Many::find_states(const Rows& q, int64_t row, Worker* w, int lane) const {
     return true;
 }
 
-// What is multiplied into the rows of a clique.
+// Collects the tables that are multiplied into the rows of a clique.
 void Many::meet(const Clique& c, Worker* w) const {
     w->in.clear();
     for (const Meeting& k : c.child) {

@@ -1,5 +1,5 @@
-// What the potentials of pairs of arcs can be, by the weights alone, and which of them have no gain
-// that matters. RS10, Proposition 1: g(p, t) = log(1 - p + p e^t) - p t.
+// Bounds of the potentials of pairs of arcs, by the weights alone, and pairs without a gain that
+// matters. RS10, Proposition 1: g(p, t) = log(1 - p + p e^t) - p t.
 #pragma once
 
 #include <algorithm>
@@ -53,8 +53,8 @@ class Harmless {
 double largest_excess(const Range& range);
 
 // Bounds of one kind of pairs. A pair has one line in each template and in each line a slot for its
-// direction and one for its distance. What a line can add with any of them is kept in two bytes, so
-// that the bounds of all lines stay in the cache, which their weights do not.
+// direction and one for its distance. The range that a line can add with any of them is kept in two
+// bytes, so that the bounds of all lines stay in the cache, which their weights do not.
 class PairBounds {
   public:
     PairBounds(const Templates& templates, Kind kind, const float* weights);
@@ -79,8 +79,8 @@ class PairBounds {
         static constexpr int32_t kUnknown = INT32_MIN;
         int32_t least = kUnknown, most = 0;  // times step_
     };
-    // Of those without a word of the head of both arcs, or of the arc between: the same for all
-    // pairs with these two other words.
+    // The sum of templates without a word of the head of both arcs, or of the arc between: the same
+    // for all pairs with these two other words.
     Sum apart(const Keys& keys) const {
         Sum sum{0, 0};
         for (const int32_t t : apart_) {

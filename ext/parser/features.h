@@ -36,7 +36,7 @@ class Sentence {
     uint64_t tags(int64_t left, int64_t right) const;
     int n_tags() const { return static_cast<int>(tags_.size()); }
     uint32_t tag(int number) const { return tags_[at(number)]; }
-    // What is counted there: verbs, punctuation, coordinating conjunctions, each up to a few.
+    // The counts there of verbs, punctuation, coordinating conjunctions, each up to a few.
     uint32_t counts(int64_t left, int64_t right) const;
 
   private:

@@ -8,7 +8,7 @@ namespace vs::parser {
 Learner::Learner(const Corpus& corpus, const Templates& templates, const Trees& trees)
     : corpus_(corpus), templates_(templates), trees_(trees) {}
 
-// What is done with each example of a batch. A long one would leave other threads idle at the end
+// The tasks of a batch: one an example. A long one would leave other threads idle at the end
 // of the batch: it is scored in pieces, and so is its gradient listed.
 void Learner::plan(int threads) {
     tasks_ = {};

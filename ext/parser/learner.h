@@ -70,7 +70,7 @@ class Learner {
     std::vector<std::unique_ptr<Worker>> workers_;
     std::vector<Example> examples_;  // of a batch
     Bucket buckets_[kBuckets];
-    // Of the batch under way:
+    // The batch under way:
     const Rule* rule_ = nullptr;
     Control* control_ = nullptr;
     std::atomic<bool> no_memory_{false};

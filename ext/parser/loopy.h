@@ -46,7 +46,7 @@ class Loopy {
     double run(const Parts& parts, const double* potentials, const Trees& trees, double* beliefs,
                bool more = false);
 
-    // Of the last run:
+    // The last run:
     bool converged() const { return converged_; }
     int64_t iterations() const { return iterations_; }
     // (arcs,) log-odds.
@@ -69,7 +69,7 @@ class Loopy {
     void read_growth(int64_t pairs, const double* theta);
     // New messages of pairs; the largest change.
     double send(const Parts& parts, const double* theta);
-    // What is told of pairs: their beliefs, and what they add to Bethe log Z.
+    // Beliefs of pairs, and their part of Bethe log Z.
     double tell(const Parts& parts, const double* theta, double* beliefs) const;
 
     // The same with odds. False: some number is out of range, messages are logarithms from here on.

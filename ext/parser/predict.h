@@ -49,7 +49,7 @@ struct Answers {
 };
 
 // The tree with the greatest sum of marginals (Smith and Eisner 2008): exact ones of arcs alone,
-// else beliefs. Of a program the tree that is its optimum, or a tree near to it.
+// else beliefs. A program answers with the tree that is its optimum, or one near to it.
 Status predict(const Model& model, const Method& method, const Corpus& corpus, const Trees& trees,
                int threads, const PoolApi& pool, Control* control, const Answers& answers);
 

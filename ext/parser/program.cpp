@@ -116,7 +116,7 @@ void Program::add_flow(const Parts& parts, int64_t word) {
     }
 }
 
-// Of a part that costs, words that are not asked for allow it to be off; of one that pays all are.
+// Words that are not asked for allow a part that costs to be off; a part that pays asks for all.
 void Program::add_nonprojective(const Parts& parts, size_t i, double score) {
     const int64_t a = parts.nonprojective[i], h = parts.head[at(a)];
     for (const int32_t k : asked_[i]) {

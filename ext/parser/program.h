@@ -61,9 +61,9 @@ class Program {
     std::vector<const double*> tables_;
     std::vector<const factors::Structured*> own_;
     std::vector<std::unique_ptr<factors::Structured>> kept_;
-    // Of parts of non-projectivity: the words between whose flows are asked for, and the number of
-    // the variable, where there are some. Of each word that has a flow, the path variables of the
-    // others.
+    // For each part of non-projectivity: the words between whose flows are asked for, and the
+    // number of the variable, where there are some. For each word that has a flow: the path
+    // variables of the others.
     std::vector<std::vector<int32_t>> asked_;
     std::vector<int64_t> number_;
     std::vector<std::vector<int64_t>> path_;

@@ -13,7 +13,7 @@ void Pruner::choose(const double* potentials, int64_t n, const int32_t* gold, Ke
     worker_.marginals(potentials, p_.data());
     const int32_t* best = nullptr;
     worker_.best(potentials, &best);
-    // Of each word its n arcs, by head.
+    // The n arcs of each word, by head.
     for (int64_t m = 1; m <= n; ++m) {
         const double* p = p_.data() + (m - 1) * n;
         row_.assign(p, p + n);

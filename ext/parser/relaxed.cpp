@@ -134,8 +134,8 @@ void Relaxed::list(const Parts& parts, const Loopy& loopy, const Range& potentia
     }
 }
 
-// What the tree factor was told, without arcs so improbable that no joint has a digit of them:
-// plain doubles are enough then.
+// Odds for the tree factor, without arcs so improbable that no joint has a digit of them: plain
+// doubles are enough then.
 void Relaxed::tell(const Parts& parts, const Loopy& loopy) {
     double least = kNothing;
     for (const int32_t a : wanted_) least = std::min(least, 0.5 * p_[at(a)]);
@@ -253,8 +253,8 @@ bool Relaxed::add(Parts* parts, std::vector<double>* potentials, Loopy* loopy) {
     return parts->size() > size;
 }
 
-// `find(epsilon)` finds all pairs with a gain above epsilon. What MinSize and MinDivergence choose
-// has larger gains than all others, so that most need not be known.
+// `find(epsilon)` finds all pairs with a gain above epsilon. MinSize and MinDivergence choose
+// those with larger gains than all others, so that most need not be known.
 template <class Find>
 void Relaxed::choose(const Options& options, const Parts& parts, const Find& find) {
     if (options.choice == Choice::kAbove) return find(options.amount);

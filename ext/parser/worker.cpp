@@ -6,7 +6,7 @@
 namespace vs::parser {
 namespace {
 
-// Of programs: learning wants no more digits, and sees each sentence many times.
+// Limits of programs: learning wants no more digits, and sees each sentence many times.
 constexpr double kTolerance = 1e-4;
 constexpr int64_t kMostIterations = 1000;
 

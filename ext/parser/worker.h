@@ -44,7 +44,7 @@ struct Rule {
     double longest = 0.0;  // step
 };
 
-// What one worker needs for one sentence after the other.
+// Memory of one worker for one sentence after the other.
 class Worker {
   public:
     Worker(const Templates& templates, const Trees& trees);

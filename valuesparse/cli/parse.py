@@ -38,7 +38,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 # Options that the parser has its own defaults for.
 _SELDOM = ("min_size", "min_divergence", "min_joint", "max_iterations", "damping")
-# Of how many sentences it is told why they were left as they were.
+# The number of sentences whose notes say why they were left as they were.
 _TOLD = 5
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -53,7 +53,7 @@ def _trees(default: str) -> Callable[[Command], Command]:
         ),
         click.option(
             "--single-root/--multi-root", default=None,
-            help=f"Whether one word alone hangs on the root. [default: {default}]",
+            help=f"Whether exactly one word is attached to the root. [default: {default}]",
         ),
         click.option(
             "--no-prune", "prune", flag_value=False, default=True,

@@ -1,4 +1,4 @@
-"""What hidden Markov models share, whatever they emit."""
+"""The common part of hidden Markov models, whatever they emit."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class BaseHMM(Estimator):
     transmat_prior : float or array of shape (K, K)
         Those of each row of ``transmat_``.
     algorithm : {'viterbi', 'map'}
-        What `decode` and `predict` look for: the most probable sequence of states, or the most
+        The goal of `decode` and `predict`: the most probable sequence of states, or the most
         probable state of each row.
     random_state : int, RandomState or None
         Where random numbers come from; hmmlearn's models draw the same ones.
@@ -128,7 +128,7 @@ class BaseHMM(Estimator):
         self.threads = threads
         self.monitor_ = ConvergenceMonitor(tol, n_iter, verbose)
 
-    # What users call.
+    # The interface of users.
 
     def fit(self, X: npt.ArrayLike, y: Any = None, lengths: Any = None) -> Self:
         """Estimate the parameters by Baum-Welch.
@@ -191,7 +191,7 @@ class BaseHMM(Estimator):
         log_prob : float
             The sum over the sequences.
         posteriors : ndarray of float64, shape (N, K)
-            Of each row.
+            The state of each row.
 
         Raises
         ------
@@ -303,7 +303,7 @@ class BaseHMM(Estimator):
         rows = self._samples(X)
         return -2.0 * self.score(rows, lengths) + self._n_scalars() * float(np.log(len(rows)))
 
-    # What subclasses add.
+    # The methods that subclasses add.
 
     def _compute_log_likelihood(self, X: Array) -> Floats:
         """Return the log-likelihood of each row in each state, (N, K)."""
@@ -388,7 +388,7 @@ class BaseHMM(Estimator):
         self._check_distribution("startprob_", (k,), "(n_components,)")
         self._check_distribution("transmat_", (k, k), "(n_components, n_components)")
 
-    # What they share.
+    # The common part of subclasses.
 
     def _check_distribution(self, name: str, shape: tuple[int, ...], words: str) -> None:
         """Make an attribute an array of probabilities, each row of which sums to 1."""

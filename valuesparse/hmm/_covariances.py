@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 
 KINDS = ("spherical", "diag", "full", "tied")
 
-#: What is added to the diagonal of a matrix without a Cholesky factor, as in hmmlearn.
+#: Addend of the diagonal of a matrix without a Cholesky factor, as in hmmlearn.
 _LIFT = 1e-7
 #: The least log-density: what is less likely has underflowed by any measure.
 _LEAST = -1e280

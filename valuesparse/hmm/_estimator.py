@@ -1,4 +1,4 @@
-"""What the models need of scikit-learn, and what takes its place where that is not installed."""
+"""The parts of scikit-learn that models need, and their stand-ins where it is not installed."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class GaussianHMM(BaseHMM):
     means_prior, means_weight : float or array
         Mean and precision of the normal prior of ``means_``.
     covars_prior, covars_weight : float or array
-        Of the prior of the covariances: inverse gamma, or inverse Wishart for matrices.
+        Parameters of the prior of the covariances: inverse gamma, or inverse Wishart for matrices.
     algorithm, random_state, n_iter, tol, verbose, implementation, n_restarts, threads
         As in :class:`BaseHMM`.
     params, init_params : str

@@ -48,9 +48,9 @@ class GMMHMM(BaseHMM):
     means_prior, means_weight : float or array
         Mean and precision of the normal prior of ``means_``.
     covars_prior, covars_weight : float or array, optional
-        Of the prior of the covariances; by default, there is none.
+        Parameters of the prior of the covariances; by default, there is none.
     covariance_type : {'diag', 'spherical', 'full', 'tied'}
-        Of each component; 'tied': one matrix for the components of a state.
+        The kind of each component; 'tied': one matrix for the components of a state.
     algorithm, random_state, n_iter, tol, verbose, implementation, n_restarts, threads
         As in :class:`BaseHMM`.
     params, init_params : str

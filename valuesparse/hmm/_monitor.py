@@ -71,7 +71,7 @@ class ConvergenceMonitor:
         Parameters
         ----------
         log_prob : float
-            Of the data, under the parameters before the iteration changes them.
+            That of the data, under the parameters before the iteration changes them.
         """
         gain = log_prob - self.history[-1] if self.history else math.nan
         if self.verbose:

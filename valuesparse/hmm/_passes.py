@@ -1,4 +1,4 @@
-"""What a hidden Markov model asks of the engine of chains."""
+"""The questions of a hidden Markov model to the engine of chains."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ class Passes:
     k : int
         States.
     lengths : array_like of int, shape (B,), optional
-        Of the sequences.
+        Lengths of the sequences.
 
     Attributes
     ----------
     scores : ndarray of float64, shape (N, K)
         To be filled with the log-likelihood of each row in each state, before a pass.
     posteriors : ndarray of float64, shape (N, K)
-        Of the last pass that was asked for them.
+        Those of the last pass that was asked for them.
     log_z : ndarray of float64, shape (B,)
         Log-likelihood of each sequence.
     first : ndarray of int64, shape (B,)
