@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import click
+    import click.shell_completion
 
 __all__ = ["COMMANDS", "group", "main"]
 
@@ -28,8 +29,13 @@ COMMANDS = {
 }
 
 
-def group() -> click.Group:
+def group(check: bool = False) -> click.Group:
     """Return the group that every command belongs to.
+
+    Parameters
+    ----------
+    check : bool
+        Whether a command looks first whether the packages are there that all of them need.
 
     Raises
     ------
@@ -47,13 +53,24 @@ def group() -> click.Group:
         def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
             if cmd_name not in COMMANDS:
                 return None
-            from valuesparse.cli import command
+            from valuesparse.cli import command, require_extra
 
+            if check:
+                require_extra()
             return command(cmd_name)
 
         def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
             with formatter.section("Commands"):
                 formatter.write_dl(list(COMMANDS.items()))
+
+        def shell_complete(
+            self, ctx: click.Context, incomplete: str
+        ) -> list[click.shell_completion.CompletionItem]:
+            from click.shell_completion import CompletionItem
+
+            names = [name for name in COMMANDS if name.startswith(incomplete)]
+            found = [CompletionItem(name, help=COMMANDS[name]) for name in names]
+            return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     @click.group(
         cls=Lazy,
@@ -73,7 +90,7 @@ def main() -> None:
     """Run the command; the process exits with its status, 2 where a setting is refused."""
     try:
         try:
-            commands = group()
+            commands = group(check=True)
         except ImportError:
             from valuesparse.cli import require_extra
 

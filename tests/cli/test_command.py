@@ -108,6 +108,15 @@ def test_the_help_of_all_imports_click_alone(option: str) -> None:
     assert done.returncode == (2 if option == "nonsense" else 0)
 
 
+def test_names_of_commands_are_completed_without_them() -> None:
+    program = QUICK.replace('sys.argv = ["valuesparse", sys.argv[1]]', 'sys.argv = ["valuesparse"]')
+    asked = {"_VALUESPARSE_COMPLETE": "bash_complete", "COMP_WORDS": "valuesparse t"}
+    done = run(program, COMP_CWORD="1", **asked)
+    *names, packages = done.stdout.splitlines()
+    assert names == ["plain,train", "plain,tag", "plain,tune"]
+    assert packages == "[]"
+
+
 @pytest.mark.parametrize("command", ["train", "tag", "eval", "dump"])
 def test_the_help_of_a_command_does_not_wait_for_scipy(command: str) -> None:
     code = "import json, sys\nfrom valuesparse.cli import command\ncommand(sys.argv[1])\n"

@@ -47,6 +47,8 @@ def test_eval_finds_the_labels_that_tag_wrote(model: Path, tmp_path: Path, end: 
     train.write_text("the DET\n")
     found = json.loads(out("eval", source, tagged, "--json", "--train", train))
     assert (found["accuracy"], found["unknown"], found["unknown_accuracy"]) == (0.5, 1, 0.0)
+    piped = out("eval", source, tagged, "--json", "--train", "-", given=train)
+    assert json.loads(piped) == found
     assert found["labels"]["VERB"] == {"precision": 0, "recall": 0, "f1": 0, "support": 1}
 
 

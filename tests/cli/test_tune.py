@@ -376,7 +376,7 @@ def test_text_that_does_not_fit_the_model(text: tuple[Path, Path, Path], tmp_pat
     data = tmp_path / "d.txt"
     for content, words in (
         ("N\ta:b\n", "d.txt: line 1, attribute 'a'"),
-        ("N\tother\n", "knows none of its attributes"),
+        ("N\tw=other\n", "knows none of its attributes"),
         ("\n", "there is no sequence in it"),
     ):
         data.write_text(content)

@@ -592,7 +592,7 @@ def test_one_path_is_a_file_and_files_without_attributes_are_refused(
     words = tmp_path / "words.txt"
     words.write_text("the\ndog\n\n")
     with pytest.raises(ValueError, match="no token has an attribute; say --input-format"):
-        train_corpus(words, tmp_path / "n")
+        train_corpus(words, tmp_path / "n", input_format="attributes")
     template = tmp_path / "t.template"
     template.write_text("B\n")
     with pytest.raises(ValueError, match=r"template:.*t\.template give no token an attribute"):

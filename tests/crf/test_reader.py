@@ -19,6 +19,7 @@ from valuesparse.crf.corpora._reader import (
     Reader,
     Sentence,
     extraction_of,
+    kind_of,
     line_format,
 )
 from valuesparse.io import ModelFormatError, TextFormatError
@@ -198,3 +199,33 @@ def test_a_bad_heading_has_its_file(
         with pytest.raises(ValueError, match=message) as info:
             read()
         assert path.name in str(info.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("", "conll"),
+        ("\n\nthe DET\ndog NOUN\n", "conll"),
+        ("the\ndog\n", "conll"),
+        ("DET\tw=the\nNOUN\tw=dog\n", "attributes"),
+        ("DET\tthe\nNOUN\tdog\tend\n", "attributes"),
+        ("DET\tage:2\n", "attributes"),
+        ("the\tDET\n:\t:\n\nDET\tw=the\n", None),
+        ("the\tDET\t_\ndogs\tNOUN\tNumber=Plur\n", None),
+    ],
+)
+def test_the_first_sentence_tells_where_a_name_does_not(
+    text: str, kind: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "data"
+    for data in (text.encode(), gzip.compress(text.encode())):
+        path.write_bytes(data)
+        if kind is None:
+            with pytest.raises(ValueError, match="data: neither the name nor the text tells"):
+                kind_of(path)
+        else:
+            assert kind_of(path) == kind
+    assert kind_of(tmp_path / "a.conllu") == "conllu"
+    path.write_bytes(b"\xff")
+    with pytest.raises(ValueError, match=r"data: line 1"):
+        kind_of(path)

@@ -45,7 +45,6 @@ def require_extra() -> None:
 
 def command(name: str) -> click.Command:
     """Return a command by its name."""
-    require_extra()
     module = _MODULES.get(name, name)
     found: click.Command = getattr(import_module(f"valuesparse.cli.{module}"), module)
     return found

@@ -30,7 +30,7 @@ def reading(
         ),
         click.option(
             "--input-format", type=click.Choice(formats), metavar="|".join(formats),
-            help=f"Format of {data}. [default: what the name or the first sentence tells; - is conll]",
+            help=f"Format of {data}. [default: what the name or first sentence tells; - is conll]",
         ),
         click.option(
             "--word", metavar="COLUMN", help="Name or number, from 1, of the column of words."

@@ -33,8 +33,8 @@ _FORMATS = [kind for kind in FORMATS if kind != "text"]  # it has no labels
 )  # fmt: skip
 @click.option("--word", metavar="COLUMN", help="Name or number, from 1, of the column of words.")
 @click.option(
-    "--train", type=click.Path(exists=True, dir_okay=False, path_type=Path), multiple=True,
-    metavar="FILE", help="Data trained on: words that are not there are counted apart.",
+    "--train", type=Input(), multiple=True, metavar="FILE",
+    help="Data trained on: words that are not there are counted apart.",
 )  # fmt: skip
 @click.option(
     "--scheme", type=click.Choice(SCHEMES),

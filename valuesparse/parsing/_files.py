@@ -121,9 +121,9 @@ def write_conll(
 ) -> None:
     r"""Write sentences to a CoNLL-U or CoNLL-X file, which appears when it is complete.
 
-    Sentences that were read are written as they were, but for line ends (LF), byte order mark (none) and blank
-    lines (one after each sentence). A sentence with `confidence` gets ``HeadProbability=`` in
-    MISC, among the entries that are there; CoNLL-X has no column for it.
+    Sentences that were read are written as they were, but for line ends (LF), byte order mark
+    (none) and blank lines (one after each sentence). A sentence with `confidence` gets
+    ``HeadProbability=`` in MISC, among the entries that are there; CoNLL-X has no column for it.
 
     Parameters
     ----------

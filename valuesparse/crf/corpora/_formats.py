@@ -44,7 +44,7 @@ _SUFFIXES = {
 }  # fmt: skip
 # Lines that are looked at where a name tells no format, and an attribute that has a name.
 _SEEN = 1000
-_NAMED = re.compile(r"[^=]+=.")
+_NAMED = re.compile(r"[^=:]+[=:].")
 _WORDS = ("word", "form", "token", "words", "tokens")
 _TAGS = ("tag", "label", "tags", "labels", "upos", "pos")
 #: The names of CoNLL-U's columns.
@@ -55,7 +55,7 @@ def seen_format(lines: Iterable[Line]) -> str | None:
     r"""Return what the first sentence of a file without a telling name looks like; None: of two.
 
     CRFsuite's attributes stand apart by tabs, lines have any number of them, and most are such as
-    ``w=the``. CoNLL has as many columns in each line of a sentence.
+    ``w=the`` or ``age:2``. CoNLL has as many columns in each line of a sentence.
 
     Examples
     --------

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import NamedTuple
 
-from valuesparse.corpora._files import as_paths
 from valuesparse.corpora._stream import Stream
-from valuesparse.corpora._text import Given, Source, as_source
+from valuesparse.corpora._text import Given, Source, as_source, as_sources
 from valuesparse.crf.corpora._formats import CONLLU, FORMATS, told_format
 from valuesparse.crf.corpora._reader import Extraction, Reader, Sentence
 from valuesparse.crf.metrics import Score, Tally
@@ -66,7 +64,7 @@ def evaluate(
     gold_format: str | None = None,
     system_format: str | None = None,
     scheme: str | None = None,
-    train: Iterable[str | os.PathLike[str]] = (),
+    train: Iterable[Given] | Given = (),
 ) -> Evaluation:
     r"""Compare the labels of two files with the same sentences.
 
@@ -85,8 +83,8 @@ def evaluate(
     gold_format, system_format : str, optional
         Formats of the files; by default their names tell, and where they do not it is CoNLL.
     scheme : str, optional
-        As for :func:`valuesparse.crf.metrics.entities`.
-    train : iterable of paths
+        As of :func:`valuesparse.crf.metrics.entities`.
+    train : iterable of paths or binary files, or one of them
         Data that a model was trained on, in the format of `gold` where names do not tell: words
         that are not there are counted apart.
 
@@ -165,12 +163,10 @@ def _kind(source: Source, given: str | None) -> str:
     return given or told or "conll"
 
 
-def _words(
-    train: Iterable[str | os.PathLike[str]], kind: str | None, word: str | None
-) -> set[str] | None:
+def _words(train: Iterable[Given] | Given, kind: str | None, word: str | None) -> set[str] | None:
     """Return the words of files; None of no file."""
     known: set[str] | None = None
-    for path in as_paths(train):
+    for path in as_sources(train):
         known = set() if known is None else known
         how = Extraction("words", None, word, None)
         reader = Reader(path, _kind(path, kind), how, labelled=False)
