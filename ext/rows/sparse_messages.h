@@ -3,7 +3,8 @@
 //   y(k) = right(k) sum_l left(l) x(l) + sum_e weight(e) x(label(e)),   e listed for k
 //
 // A cache line holds the numbers that as many sequences have for one label, so that an entry is one
-// multiply-add of vectors. Each sequence has its own chain of operations, whoever is beside it.
+// multiply-add of vectors. Each sequence has its own chain of operations, whoever is beside it; one
+// alone is read as it is, and its numbers are those of all lanes of one vector.
 #pragma once
 
 #include "rows/rows.h"
@@ -32,6 +33,11 @@ class SparseMessages {
               T* const* y) const {
         for (int r = 0; r < rows; r += kLane) {
             const int m = rows - r < kLane ? rows - r : kLane;
+            if (m == 1) {
+                product<true>(side, K, x[r]);
+                for (int k = 0; k < Kp; ++k) y[r][k] = k < K ? out_[k] : T(0);
+                continue;
+            }
             // Lanes of no sequence repeat the last one.
             const T* from[kLane];
             T* to[kLane];
@@ -40,7 +46,7 @@ class SparseMessages {
                 to[i] = y[r + (i < m ? i : m - 1)];
             }
             weave<T, kLane>(from, K, in_);
-            product(side, K);
+            product<false>(side, K, in_);
             unweave<T, kLane>(out_, K, to);
             for (int i = 0; i < m; ++i) {
                 for (int k = K; k < Kp; ++k) to[i][k] = T(0);
@@ -59,61 +65,77 @@ class SparseMessages {
     }
 
   private:
-    static constexpr int NV = kLane / V::N;
+    template <bool kAlone>
     struct Lane {  // the numbers of a label
+        static constexpr int NV = kAlone ? 1 : kLane / V::N;
         V v[NV];
     };
-    static VS_INLINE Lane zero() {
-        Lane a;
-        each<NV>([&](auto j) VS_INLINE_LAMBDA { a.v[j] = V::set1(T(0)); });
+    // A label's place among numbers of all sequences, or of one.
+    template <bool kAlone>
+    static VS_INLINE const T* place(const T* x, int64_t label) {
+        return kAlone ? x + label : x + label * kLane;
+    }
+    template <bool kAlone>
+    static VS_INLINE Lane<kAlone> zero() {
+        Lane<kAlone> a;
+        each<Lane<kAlone>::NV>([&](auto j) VS_INLINE_LAMBDA { a.v[j] = V::set1(T(0)); });
         return a;
     }
-    static VS_INLINE void add(T w, const T* x, Lane* a) {
+    template <bool kAlone>
+    static VS_INLINE void add(T w, const T* x, Lane<kAlone>* a) {
         const V weight = V::set1(w);
-        each<NV>([&](auto j) VS_INLINE_LAMBDA {
-            a->v[j] = V::fma(weight, V::load(x + j * V::N), a->v[j]);
+        each<Lane<kAlone>::NV>([&](auto j) VS_INLINE_LAMBDA {
+            const V own = kAlone ? V::set1(*x) : V::load(x + j * V::N);
+            a->v[j] = V::fma(weight, own, a->v[j]);
         });
     }
-    static VS_INLINE Lane sum(const Lane& a, const Lane& b) {
-        Lane c;
-        each<NV>([&](auto j) VS_INLINE_LAMBDA { c.v[j] = a.v[j] + b.v[j]; });
+    template <bool kAlone>
+    static VS_INLINE Lane<kAlone> sum(const Lane<kAlone>& a, const Lane<kAlone>& b) {
+        Lane<kAlone> c;
+        each<Lane<kAlone>::NV>([&](auto j) VS_INLINE_LAMBDA { c.v[j] = a.v[j] + b.v[j]; });
         return c;
     }
-    static VS_INLINE Lane scaled(T w, const Lane& a) {
-        Lane c;
-        each<NV>([&](auto j) VS_INLINE_LAMBDA { c.v[j] = V::set1(w) * a.v[j]; });
+    template <bool kAlone>
+    static VS_INLINE Lane<kAlone> scaled(T w, const Lane<kAlone>& a) {
+        Lane<kAlone> c;
+        each<Lane<kAlone>::NV>([&](auto j) VS_INLINE_LAMBDA { c.v[j] = V::set1(w) * a.v[j]; });
         return c;
     }
-
-    const T* lane(int64_t label) const { return in_ + label * kLane; }
 
     // left . x, in four sums: one addition waits for the one before it.
-    Lane mass(const T* left, int K) const {
-        Lane part[4] = {zero(), zero(), zero(), zero()};
+    template <bool kAlone>
+    static Lane<kAlone> mass(const T* left, int K, const T* x) {
+        Lane<kAlone> part[4];
+        for (auto& p : part) p = zero<kAlone>();
         int l = 0;
         for (; l + 4 <= K; l += 4) {
-            each<4>([&](auto i) VS_INLINE_LAMBDA { add(left[l + i], lane(l + i), &part[i]); });
+            each<4>([&](auto i) VS_INLINE_LAMBDA {
+                add<kAlone>(left[l + i], place<kAlone>(x, l + i), &part[i]);
+            });
         }
-        for (; l < K; ++l) add(left[l], lane(l), &part[0]);
-        return sum(sum(part[0], part[1]), sum(part[2], part[3]));
+        for (; l < K; ++l) add<kAlone>(left[l], place<kAlone>(x, l), &part[0]);
+        return sum<kAlone>(sum<kAlone>(part[0], part[1]), sum<kAlone>(part[2], part[3]));
     }
-    void product(const vs::SparseSide& side, int K) const {
+    // Fills `out_`; of one alone, each store leaves copies where the next ones write.
+    template <bool kAlone>
+    void product(const vs::SparseSide& side, int K, const T* x) const {
+        constexpr int NV = Lane<kAlone>::NV;
         const T* left = static_cast<const T*>(side.left);
         const T* right = static_cast<const T*>(side.right);
         const T* weight = static_cast<const T*>(side.weight);
-        const Lane all = mass(left, K);
+        const Lane<kAlone> all = mass<kAlone>(left, K, x);
         for (int k = 0; k < K; ++k) {
-            T* to = out_ + static_cast<int64_t>(k) * kLane;
-            Lane plus = scaled(right[k], all);
+            T* to = out_ + static_cast<int64_t>(k) * (kAlone ? 1 : kLane);
+            Lane<kAlone> plus = scaled<kAlone>(right[k], all);
             int64_t e = side.start[k];
             const int64_t split = side.split[k], end = side.start[k + 1];
-            for (; e < split; ++e) add(weight[e], lane(side.label[e]), &plus);
+            for (; e < split; ++e) add<kAlone>(weight[e], place<kAlone>(x, side.label[e]), &plus);
             if (split == end) {
                 each<NV>([&](auto j) VS_INLINE_LAMBDA { plus.v[j].store(to + j * V::N); });
                 continue;
             }
-            Lane minus = zero();
-            for (; e < end; ++e) add(weight[e], lane(side.label[e]), &minus);
+            Lane<kAlone> minus = zero<kAlone>();
+            for (; e < end; ++e) add<kAlone>(weight[e], place<kAlone>(x, side.label[e]), &minus);
             unsigned lost = 0;
             each<NV>([&](auto j) VS_INLINE_LAMBDA {
                 (plus.v[j] - minus.v[j]).store(to + j * V::N);
@@ -121,30 +143,34 @@ class SparseMessages {
                 const V limit = V::max(plus.v[j], V::set1(kLeast));
                 lost |= (minus.v[j] + minus.v[j]).ge(limit) << (j * V::N);
             });
-            if (lost != 0) again(side, K, k, lost, to);
+            if (lost != 0) again<kAlone>(side, K, k, x, lost, to);
         }
     }
     // The sum for k without a subtraction, in the lanes of `lost`: over labels that are not listed,
     // and over those that are.
-    void again(const vs::SparseSide& side, int K, int k, unsigned lost, T* to) const {
+    template <bool kAlone>
+    static void again(const vs::SparseSide& side, int K, int k, const T* x, unsigned lost, T* to) {
+        constexpr int NV = Lane<kAlone>::NV;
         const T* left = static_cast<const T*>(side.left);
         const T* own = static_cast<const T*>(side.own);
         const int64_t split = side.split[k], end = side.start[k + 1];
-        Lane rest = zero(), listed = zero();
+        Lane<kAlone> rest = zero<kAlone>(), listed = zero<kAlone>();
         int64_t p = side.start[k], q = split;
         for (int l = 0; l < K; ++l) {
+            const T* at = place<kAlone>(x, l);
             if (p < split && side.label[p] == l) {
-                add(own[p++], lane(l), &listed);
+                add<kAlone>(own[p++], at, &listed);
             } else if (q < end && side.label[q] == l) {
-                add(own[q++], lane(l), &listed);
+                add<kAlone>(own[q++], at, &listed);
             } else {
-                add(left[l], lane(l), &rest);
+                add<kAlone>(left[l], at, &rest);
             }
         }
-        T value[kLane];
-        const Lane y = sum(scaled(static_cast<const T*>(side.right)[k], rest), listed);
+        T value[NV * V::N];
+        const T right = static_cast<const T*>(side.right)[k];
+        const Lane<kAlone> y = sum<kAlone>(scaled<kAlone>(right, rest), listed);
         each<NV>([&](auto j) VS_INLINE_LAMBDA { y.v[j].store(value + j * V::N); });
-        for (int i = 0; i < kLane; ++i) {
+        for (int i = 0; i < NV * V::N; ++i) {
             if (lost >> i & 1) to[i] = value[i];
         }
     }
