@@ -54,6 +54,7 @@ def learn_labels(
 
 class Learner:
     n_weights: int
+    cut_short: int
     def __new__(
         cls,
         words: Array,

@@ -67,6 +67,7 @@ void Learner::run(void* context, int64_t task, int worker) {
         own.poll = Watched::look;
         own.arg = &watched;
         const Status s = w.loss(l.corpus_.gold(i), *l.rule_, &own, &e.loss);
+        e.cut_short = w.cut_short();
         if (s == kNoMemory) l.no_memory_.store(true);
         if (s != kOk) l.control_->stop.store(1);
     }
@@ -172,7 +173,10 @@ Pass Learner::sweep(const Rule& rule, const Learnt& to, const int64_t* order, in
             return pass;
         }
         double loss = 0.0, square = 0.0;
-        for (int64_t i = 0; i < size_; ++i) loss += examples_[at(i)].loss;
+        for (int64_t i = 0; i < size_; ++i) {
+            loss += examples_[at(i)].loss;
+            pass.cut_short += examples_[at(i)].cut_short;
+        }
         pass.loss += loss;
         Control both;  // what has begun is ended: weights are those of whole batches
         pool.run_plan(Plan("sums", kBuckets), add, this, threads, &both);

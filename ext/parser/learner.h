@@ -23,6 +23,7 @@ struct Pass {
     Status status = kOk;
     double loss = 0.0;
     int64_t updates = 0;
+    int64_t cut_short = 0;  // sentences whose program was
 };
 
 class Learner {
@@ -49,6 +50,7 @@ class Learner {
         int64_t pieces = 1;
         std::unique_ptr<Worker> worker;  // where there are several
         double loss = 0.0;
+        bool cut_short = false;
         std::vector<Change> bucket[kPieces][kBuckets];
     };
     // The gradient of some lines: of each its number and kSlots sums.

@@ -116,6 +116,7 @@ cdef extern from "parser/learner.h" namespace "vs::parser" nogil:
         int status
         double loss
         int64_t updates
+        int64_t cut_short
     cdef cppclass CLearner "vs::parser::Learner":
         CLearner(const Corpus&, const Templates&, const CTrees&) except +
         Pass sweep(const CRule&, const Learnt&, const int64_t*, int64_t, int64_t, double,
@@ -180,7 +181,7 @@ cdef class Learner:
 
     words (N, FIELDS) uint32, offset (B + 1,) int64, heads (N,) int32; arcs: None, or where those of
     each sentence begin (B + 1,) int64, and their heads and modifiers, int32. dictionary: None, or
-    sizes, keys, slots.
+    sizes, keys, slots. cut_short: sentences of the last pass whose programs were.
     """
 
     cdef unique_ptr[Templates] templates
@@ -191,6 +192,7 @@ cdef class Learner:
     cdef object arrays
     cdef int64_t at
     cdef readonly int64_t n_weights
+    cdef readonly int64_t cut_short
 
     def __cinit__(self, words, offset, heads, arcs, int order, int bits, bint projective,
                   bint single_root, dictionary):
@@ -297,6 +299,7 @@ cdef class Learner:
             done = self.learner.get().sweep(r, to, which, count, batch, least, threads, pool_api[0],
                                             &call.control)
         call.end(done.status)
+        self.cut_short = done.cut_short
         return done.loss, done.updates
 
     def prune(self, weights, int threads):

@@ -95,6 +95,7 @@ Status Worker::loss(const int32_t* gold, const Rule& rule, Control* control, dou
     const int64_t size = parts_.size(), arcs = parts_.arcs();
     gold_.resize(at(size));
     residual_.assign(at(size), 0.0);
+    cut_short_ = false;
     parts_.structure(gold, gold_.data());
     double right = 0.0;
     for (int64_t p = 0; p < size; ++p) right += scores_[at(p)] * gold_[at(p)];
@@ -113,6 +114,7 @@ Status Worker::loss(const int32_t* gold, const Rule& rule, Control* control, dou
         const Status s = point(scores_.data(), control, residual_.data());
         if (s == kInfeasible) top = -INFINITY;
         if (s == kCancelled || s == kNoMemory) return s;
+        cut_short_ = s == kOk && parts_.n > 0 && !program_.exact;
     } else {
         const int32_t* heads = nullptr;
         top = best(scores_.data(), &heads);

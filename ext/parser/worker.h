@@ -87,6 +87,9 @@ class Worker {
     // residual of its gradient. kOk, kCancelled or kNoMemory.
     Status loss(const int32_t* gold, const Rule& rule, Control* control, double* loss);
     const std::vector<double>& residual() const { return residual_; }
+    // Whether its program was cut short: parts of non-projectivity counted for more than they are
+    // worth.
+    bool cut_short() const { return cut_short_; }
 
   private:
     void list(int64_t n, const Listed& arcs, bool pairs);
@@ -103,6 +106,7 @@ class Worker {
     std::vector<int64_t> best_;
     std::vector<int32_t> heads_;
     int64_t known_ = 0;  // parts that have been scored
+    bool cut_short_ = false;
 };
 
 }  // namespace vs::parser

@@ -225,3 +225,25 @@ def test_what_is_refused() -> None:
             vs.parsing.graph(zeros, constraint="flow", nonprojective=([arc], one))
     with pytest.raises(ValueError, match="list it once"):
         vs.parsing.graph(zeros, constraint="flow", nonprojective=([(1, 3), (1, 3)], [0.0, 1.0]))
+
+
+def test_programs_that_are_cut_short_are_counted() -> None:
+    """Long sentences whose non-projective arcs pay want flows of more words than are given."""
+    rng = np.random.default_rng(0)
+    n = 16
+    heads = [0, *(int(rng.integers(1, k)) for k in range(2, n + 1))]
+    sentences = [
+        vs.parsing.Sentence([f"w{k}" for k in rng.integers(0, 9, n)], heads=np.array(heads))
+        for _ in range(3)
+    ]
+    told: list[Any] = []
+    examples = Examples(sentences, 2, "tree", nonprojective=True, bits=5, threads=2)
+    learner = Online(examples, Aggressive(np.inf, 1.0), epochs=2)
+    learner.weights[:] = rng.normal(size=examples.n_weights)
+    next(iter(learner))
+    assert 0 < examples.cut_short <= len(sentences)
+    few = treebank(3)
+    train(few, prune=False, epochs=1, bits=5, progress=told.append, **GIVEN)
+    assert [p.cut_short for p in told] == [0] * len(told)
+    assert "cut short" not in str(told[-1])
+    assert str(told[-1]._replace(cut_short=2)).endswith(", 2 programs cut short")

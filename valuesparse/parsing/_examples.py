@@ -290,6 +290,16 @@ class Examples:
             touched, time, self._threads,
         )  # fmt: skip
 
+    @property
+    def cut_short(self) -> int:
+        """How many sentences of the last `sweep` had a linear program that was cut short.
+
+        Programs with parts of non-projective arcs are: after five rounds in which flows are added,
+        flows of six words, or 300 iterations of a round. The point that is learned from then
+        counts a non-projective arc for the most that it can be worth.
+        """
+        return self._learner.cut_short
+
     def prune(self, weights: npt.NDArray[np.float32]) -> Arcs:
         """Return the arcs that are left by the weights of an arc-factored model, and all gold."""
         return self._learner.prune(weights, self._threads)

@@ -51,16 +51,21 @@ class Progress(NamedTuple):
         The pass that is over, from 1, and how many there will be.
     loss : float
         Loss of a word: the share of wrong labels, or L_{β,γ}.
+    cut_short : int
+        With parts of non-projective arcs: sentences of the pass whose linear program was ended
+        before its optimum was found; see :attr:`Examples.cut_short`.
     """
 
     stage: str
     epoch: int
     epochs: int
     loss: float
+    cut_short: int = 0
 
     def __str__(self) -> str:
         """Return what a status line shows."""
-        return f"{self.stage}, pass {self.epoch} of {self.epochs}, loss {self.loss:.4f} a word"
+        text = f"{self.stage}, pass {self.epoch} of {self.epochs}, loss {self.loss:.4f} a word"
+        return text + (f", {self.cut_short} programs cut short" if self.cut_short else "")
 
 
 def train(
@@ -134,7 +139,9 @@ def train(
     nonprojective : bool
         Whether an arc has features for being non-projective: some word between its ends does not
         descend from its head (the paths of MSFXM10's parser #2). For `order=2` and
-        `beta=inf`; trees are of any kind then, and the parser parses by "lp" or "ad3".
+        `beta=inf`; trees are of any kind then, and the parser parses by "lp" or "ad3". A sentence
+        whose linear program takes too long is learned from as far as it was solved, which
+        `progress` counts (`cut_short`).
 
     Returns
     -------
@@ -216,7 +223,7 @@ def train(
     for epoch in learner:
         if kept is not None:
             kept.offer(epoch.number, learner)
-        tell(Progress("parts", epoch.number, epochs, epoch.loss / words))
+        tell(Progress("parts", epoch.number, epochs, epoch.loss / words, examples.cut_short))
     weights, dictionary = rounded(learner.result()), examples.dictionary
     if dictionary is not None:  # a weight of 0 says nothing
         dictionary, weights = dictionary.used(weights), weights[weights != 0.0]
