@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import functools
 import pickle
+import tracemalloc
 from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from checks import chain, refused
 from hypothesis import given
 from oracles import solve
@@ -117,6 +119,21 @@ def test_large_float32_scores_are_in_the_radius() -> None:
         assert (r.error <= 0.1).all()
         radius.append(float(r.radius.max()))
     assert radius[1] > radius[0] + 2 * 1e12 * 2.0**-53
+
+
+def test_what_cancels_in_a_default_is_in_the_radius() -> None:
+    """A default, a row and a column may be large where their sum is not."""
+    rows, large = np.array([0.3, -0.3]), 2.0**40
+    t = vs.SparseTransition(sp.csr_array((2, 2)), large, rows=rows, columns=[-large] * 2)
+    for model in (vs.Chain(np.zeros((2, 2)), t), vs.Tree([-1, 0], np.zeros((2, 2)), t)):
+        r = vs.infer(model, tol=0.1)
+        p = np.exp(rows) / np.exp(rows).sum()
+        assert np.abs(r.marginals[0] - p).max() > 1e-7
+        assert (np.abs(r.marginals[0] - p) <= r.error[0]).all()
+        assert (r.lower[0] <= p).all()
+        assert (p <= r.upper[0]).all()
+        with refused(ValueError, "tol", "below"):
+            vs.infer(model, tol=1e-3)
 
 
 def test_sequences_are_told_apart() -> None:

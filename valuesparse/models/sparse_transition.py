@@ -240,7 +240,10 @@ def limits(table: SparseTransition) -> tuple[float, float]:
 
 
 def weighed_list(name: str, table: SparseTransition, k: int, dtype: np.dtype[Any]) -> float:
-    """Return the largest finite magnitude of a table of k labels, which is checked."""
+    """Return the largest finite magnitude of a table of k labels, which is checked.
+
+    Or what the magnitudes of a default, a row and a column sum up to: they may cancel.
+    """
     if table.n_labels != k:
         raise ValueError(
             f"{name} must have shape {(k, k)} for {k} labels, got a SparseTransition of "
@@ -249,7 +252,11 @@ def weighed_list(name: str, table: SparseTransition, k: int, dtype: np.dtype[Any
     ends = np.array(limits(table))
     scores = np.append(table.entries.data, ends).astype(dtype)
     as_potentials(name, scores, dtype)
-    return float(np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
+    most = float(np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
+    vectors = [x for x in (table.rows, table.columns) if x is not None]
+    if not vectors:
+        return most
+    return max(most, abs(table.default) + sum(float(np.abs(x).max()) for x in vectors))
 
 
 def native_table(table: SparseTransition, like: Array) -> _forest.Table | None:

@@ -157,7 +157,8 @@ class Tree:
             tables = _tables(tables, n, k, edge_type is not None)
             if tables.ndim == 3 and edge_type is None:
                 tables = _without_roots(tables, up)
-            t, most_t = weighed("pairwise", tables, dtype, _forest.LARGEST_SUM)
+            t, most = weighed("pairwise", tables, dtype, _forest.LARGEST_SUM)
+            most_t = max(most_t, most)
             types = None if edge_type is None else _types(edge_type, up, t.shape[0])
             if n * (most_u + most_t) > _forest.LARGEST_SUM:  # the sum is no more than that
                 _require_sum(u, t, up, types)
