@@ -275,6 +275,52 @@ def test_records(rng: np.random.Generator) -> None:
             getattr(plain, name)
     np.testing.assert_allclose(r.entropy(), plain.entropy())
     np.testing.assert_allclose(r.pairwise(), plain.pairwise())
+    with refused(ValueError, "threads"):
+        r.certify(threads=0)
+
+
+@pytest.mark.parametrize("ask", [{"work": 0}, {"work": 0, "keep": 0.1}, {"tol": 0.9}])
+def test_questions_about_pairs_are_answered_exactly(eager: None, ask: dict[str, float]) -> None:
+    """However far the marginals of a result may be off."""
+    rng = np.random.default_rng(6)
+    unary, t = rng.normal(size=(30, 4)), rng.normal(size=(4, 4))
+    for model in (
+        vs.Chain(unary, t, [10, 0, 20]),
+        vs.Tree([-1, *(rng.integers(i) for i in range(1, 30))], unary, t),
+    ):
+        exact, r = vs.infer(model), vs.infer(model, **ask)
+        assert r.method == "certified"
+        assert "work" not in ask or np.abs(r.marginals - exact.marginals).max() > 0.1
+        np.testing.assert_allclose(r.entropy(), exact.entropy(), rtol=1e-12)
+        np.testing.assert_allclose(r.pairwise(), exact.pairwise(), atol=1e-14)
+        np.testing.assert_allclose(r.expectations(), exact.expectations(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("keep", [None, 0.2])
+def test_bounds_of_some_pairs_take_little_memory(keep: float | None) -> None:
+    rng = np.random.default_rng(7)
+    k = 50
+    model = vs.Chain(2 * rng.normal(size=(4000, k)), rng.normal(size=(k, k)), [1000] * 4)
+    r = vs.infer(model, tol=0.01, keep=keep)
+    r.error  # noqa: B018 - made once
+    tracemalloc.start()
+    try:
+        low, high = r.pairwise_bounds(edges=slice(990, 1010))
+        assert tracemalloc.get_traced_memory()[1] < 4000 * k * 8
+    finally:
+        tracemalloc.stop()
+    whole = r.pairwise_bounds()
+    assert np.array_equal(low, whole[0][990:1010])
+    assert np.array_equal(high, whole[1][990:1010])
+    # Edges 998 and 999 lie in two sequences.
+    lower, upper = r.lower, r.upper
+    for edge, (a, b) in {998: (998, 999), 999: (1000, 1001)}.items():
+        most = np.minimum(upper[a][:, None], upper[b][None, :])
+        assert np.array_equal(whole[1][edge], most)
+        least = lower[a][:, None] + lower[b][None, :] - 1.0
+        assert np.abs(whole[0][edge] - np.maximum(least, 0.0)).max() < 1e-15
+    back = r.pairwise_bounds(edges=slice(1009, 989, -1))
+    assert np.array_equal(back[0], low[::-1])
 
 
 def test_bad_arguments_are_named() -> None:

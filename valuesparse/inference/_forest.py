@@ -141,7 +141,7 @@ def infer_listed(
     whole, total = joined(lists), tuple(int(x) for x in counts)
     if isinstance(model, Tree):
         order = np.concatenate([np.arange(n)[part] for part in places])
-        whole = whole.permuted(np.argsort(order))
+        whole = whole.chosen(np.argsort(order))
     return result_of(model, None, log_z, islands, zeta, total, keep, whole)
 
 

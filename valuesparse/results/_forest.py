@@ -154,18 +154,20 @@ class ForestResult(Result, Generic[Model]):
         """
         return self._bounds()[1]
 
-    def _bounds(self) -> tuple[Floats, Floats]:
+    def _bounds(self, some: Integers | slice = slice(None)) -> tuple[Floats, Floats]:
+        """Return the bounds on the marginals of some variables."""
         proved = self._proved()
-        lower, upper = interval(self.marginals, proved.radius, proved.slack)
-        if self._listed is not None:
-            hidden = np.ones(lower.shape, dtype=bool)
-            hidden[self._listed.rows(), self._listed.labels] = False
-            # Labels that are not listed are missing in the sum, too: the others are between these.
-            widest = np.minimum(proved.error, 1.0)[:, None]
-            lower = np.where(hidden, 0.0, np.maximum(self.marginals - widest, 0.0))
-            upper = np.where(
-                hidden, self.unlisted[:, None], np.minimum(self.marginals + widest, 1.0)
-            )
+        if self._listed is None:
+            return interval(self.marginals[some], proved.radius[some], proved.slack[some])
+        found = self._listed if isinstance(some, slice) else self._listed.chosen(some)
+        marginals = found.dense(self._model.n_labels)
+        hidden = np.ones(marginals.shape, dtype=bool)
+        hidden[found.rows(), found.labels] = False
+        # Labels that are not listed are missing in the sum, too: the others are between these.
+        widest = np.minimum(proved.error[some], 1.0)[:, None]
+        lower = np.where(hidden, 0.0, np.maximum(marginals - widest, 0.0))
+        upper = np.where(hidden, found.unlisted[:, None], np.minimum(marginals + widest, 1.0))
+        lower.flags.writeable = upper.flags.writeable = False
         return lower, upper
 
     @property
@@ -202,8 +204,10 @@ class ForestResult(Result, Generic[Model]):
         """
         if edges is not None and not isinstance(edges, slice):
             raise TypeError(f"edges must be a slice, got {type(edges).__name__}")
-        lower, upper = self._bounds()
-        before, after = (x[edges or slice(None)] for x in self._engine.ends(self._model))
+        sides = [x[edges or slice(None)] for x in self._engine.ends(self._model)]
+        some, at = np.unique(np.concatenate(sides), return_inverse=True)
+        lower, upper = self._bounds(some)
+        before, after = at[: sides[0].size], at[sides[0].size :]
         # No two events are farther apart, or closer, than their probabilities let them (Frechet).
         low = lower[before, :, None] + lower[after, None, :] - 1.0
         low -= 2.0**-51
@@ -236,9 +240,10 @@ class ForestResult(Result, Generic[Model]):
         >>> vs.infer(chain, zeta=0.85).certify().wrong.round(3).tolist()
         [0.1, 0.0]
         """
+        workers = resolve(threads)
         if self._proof is not None and self._listed is None:
             return self._proved()
-        exact, proof = self._engine.proved(self._model, threads)
+        exact, proof = self._engine.proved(self._model, workers)
         # The most that not being v, of share `rest`, can be: section 1 of CERTIFICATES.
         with np.errstate(over="ignore"):
             growth = np.exp(np.minimum(proof.radius, 700.0))
@@ -247,7 +252,7 @@ class ForestResult(Result, Generic[Model]):
             owner = self._engine.owner(self._model)
             growth, extra, proof = growth[owner], extra[owner], proof.each(lambda: owner)
         # As far as from the marginals that have a proof, and what these may be off by.
-        error, rest = _forest.distances(exact, self.marginals, self.islands, resolve(threads))
+        error, rest = _forest.distances(exact, self.marginals, self.islands, workers)
         error *= 1 + 2.0**-22
         error += proof.error
         wrong = rest * growth + extra

@@ -235,7 +235,8 @@ class IslandResult(ForestResult[Model], Generic[Model]):
         True
         """
         model = self._conditioned()
-        fill = model is not self._model or self._dense is None
+        # Marginals with a tolerance are not those that the entropy is made from.
+        fill = model is not self._model or self._dense is None or self.method == "certified"
         shape = self.islands.size, model.n_labels
         marginals = np.empty(shape, model.dtype) if fill else self.marginals
         log_z, score, size = self._engine.expected_scores(model, threads, marginals, fill)

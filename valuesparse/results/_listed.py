@@ -48,11 +48,11 @@ class Listed(NamedTuple):
         """Return the largest of each row of entries; every row has one."""
         return np.maximum.reduceat(values, self.start[:-1]) if values.size else values
 
-    def permuted(self, order: Integers) -> Listed:
-        """Return the rows in another order: row i is row ``order[i]`` of these."""
+    def chosen(self, order: Integers) -> Listed:
+        """Return some rows, or all in another order: row i is row ``order[i]`` of these."""
         size = np.diff(self.start)[order]
         start = np.concatenate([[0], np.cumsum(size)])
-        entries = np.repeat(self.start[order] - start[:-1], size) + np.arange(self.values.size)
+        entries = np.repeat(self.start[order] - start[:-1], size) + np.arange(start[-1])
         return Listed(start, self.labels[entries], self.values[entries], self.unlisted[order])
 
     def top(self, k: int) -> tuple[Integers, Array]:
