@@ -160,7 +160,9 @@ def test_other_questions(rng: np.random.Generator) -> None:
     held = chain.conditioned(np.where(np.arange(24) % 3 == 0, d.states, -1))
     assert held.sparse_transition is t
     assert "default plus sparse" in vs.infer(held).reason
-    assert vs.infer(chain, zeta=0.5).stats["sequences_sparse"] == 0
+    islands = vs.infer(chain, zeta=0.5)
+    assert islands.stats["sequences_sparse"] == 0
+    assert "; all pairs are read, listed or not" in islands.reason
     for again in (pickle.loads(pickle.dumps(chain)), copy.deepcopy(chain)):
         assert again.sparse_transition.nnz == t.nnz
         assert np.array_equal(vs.infer(again).marginals, r.marginals)
@@ -186,6 +188,14 @@ def test_expectations_of_the_pairs_listed(dtype: type, scale: float) -> None:
         tolerance = {"rtol": 1e-9} if dtype == np.float64 else {"atol": 1e-4}
         np.testing.assert_allclose(found.data, expected, **tolerance)
         assert np.array_equal(r.expectations(sparse=True, threads=3).data, found.data)
+    few = vs.SparseTransition(sp.csr_array([[0.0, 2.0, 0.0], [1.0, 0.0, -np.inf], [0.0] * 3]))
+    for model in (vs.Chain(np.zeros((4, 3)), few), as_tree(vs.Chain(np.zeros((4, 3)), few))):
+        r = vs.infer(model)  # with a few labels all pairs are read
+        found = r.expectations(sparse=True)
+        assert found.nnz == few.nnz == 3
+        at = few.entries.tocoo().coords
+        assert np.array_equal(found.tocoo().coords, at)
+        assert np.array_equal(found.data, r.expectations()[at])
     plain = vs.infer(vs.Chain(np.zeros((4, 3)), rng.normal(size=(3, 3))))
     np.testing.assert_array_equal(plain.expectations(sparse=True).toarray(), plain.expectations())
 
@@ -200,6 +210,7 @@ def test_tables_that_would_not_gain_are_read_whole(rng: np.random.Generator) -> 
         k = t.n_labels if isinstance(t, vs.SparseTransition) else t.shape[0]
         r = vs.infer(vs.Chain(np.zeros((4, k)), t))
         assert "default" not in r.reason
+        assert ("; all pairs are read" in r.reason) == isinstance(t, vs.SparseTransition)
         assert r.stats["sequences_sparse"] == 0
         assert r.stats["transition_entries"] == k * k
 

@@ -226,7 +226,12 @@ def listed_expectations(model: Chain | Tree, threads: int | None) -> csr_array:
         sums = expectations(model, threads)
         if sums.ndim == 3:
             raise ValueError("sparse: a tree with several tables has dense expectations only")
-        return csr_array(sums)
+        given = model.sparse_transition if isinstance(model, Chain) else model.sparse_pairwise
+        if given is None:
+            return csr_array(sums)
+        entries = given.entries.tocoo()
+        some = sums[entries.row, entries.col], given.entries.indices, given.entries.indptr
+        return csr_array(some, shape=(k, k), copy=True)
     start, columns = table.pairs()
     sums = np.zeros(columns.size)
     _ask(model, resolve(threads), expectations=sums, pairs=table)

@@ -69,6 +69,8 @@ class IslandResult(ForestResult[Model], Generic[Model]):
             stats.update(sequences_sparse=log_z.size, transition_entries=entries)
             reason += f"; default plus sparse: {entries} of {model.n_labels**2} pairs are listed"
         table = self._sparse_table(model)
+        if table is not None and not stats["sequences_sparse"]:
+            reason += "; all pairs are read, listed or not"
         if table is not None and table.default == -np.inf:
             reason += "; pairs that are not stored are forbidden"
         if without:
