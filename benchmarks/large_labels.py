@@ -12,7 +12,10 @@ no default, the time of an iteration, the accuracy, and for each route tokens a 
 multiply-adds of its messages.
 
 python benchmarks/large_labels.py [--corpus NAME ...] [--tokens N] [--rounds R]
+With `--models` what was trained is kept in a folder, and read from there the next time.
+
 python benchmarks/large_labels.py --trained ITERATIONS [--tol E] [--corpus NAME ...] [--tokens N]
+    [--models FOLDER]
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from threadpoolctl import threadpool_limits
 
 import valuesparse as vs
 from valuesparse.crf import Trainer
-from valuesparse.io import read_crfsuite
+from valuesparse.io import CrfsuiteModel, read_crfsuite
 
 #: Training files, test file and the column of the label; UPOS and FEATS are joined as column None.
 CORPORA: dict[str, tuple[tuple[str, ...], str, int | None]] = {
@@ -147,13 +150,15 @@ def main() -> None:
     arguments.add_argument("--smoothing", type=float, default=0.01)
     arguments.add_argument("--trained", type=int, metavar="ITERATIONS", help="train a CRF")
     arguments.add_argument("--tol", type=float, help="with --trained: how far marginals may be off")
+    arguments.add_argument("--models", type=Path, help="with --trained: where models are kept")
     given = arguments.parse_args()
     print(*describe(()), sep="\n")
     print("µs a token; in brackets the ratio to dense exact")
     with threadpool_limits(1):
         for name in given.corpus:
             if given.trained is not None:
-                report_trained(name, given.tokens, given.rounds, given.trained, given.tol)
+                model = trained(name, given.trained, given.tol, given.models)
+                report_trained(name, model, given.tokens, given.rounds)
                 continue
             report(name, given.tokens, given.rounds, given.smoothing)
 
@@ -168,20 +173,36 @@ def train_and_test(name: str, tokens: int) -> tuple[Sentences, Sentences]:
     return [one for part in train for one in sentences(part, column)], chosen
 
 
-def report_trained(name: str, tokens: int, rounds: int, iterations: int, tol: float | None) -> None:
-    """Print what training takes, how good it is, and what each route takes."""
-    train, test = train_and_test(name, tokens)
+def trained(name: str, iterations: int, tol: float | None, kept: Path | None) -> CrfsuiteModel:
+    """Return a model that is trained, or kept, and print what training takes."""
+    file = "".join(c if c.isalnum() else "-" for c in name) + f"-{iterations}"
+    if kept is not None and (kept / file).is_file():
+        print(f"\n{name}: trained before")
+        return read_crfsuite(kept / file)
+    train, _ = train_and_test(name, 0)
     params = {"max_iterations": iterations, "c2": 0.1}
     trainer = Trainer("lbfgs", params, verbose=False, threads=1, tol=tol)
     for words, tags in train:
         trainer.append(attributes(words), tags)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model"
+        path = (kept or Path(folder)) / file
         begin = time.perf_counter()
         trainer.train(str(path))
         took = time.perf_counter() - begin
         model = read_crfsuite(path)
     log = trainer.logparser.iterations
+    print(
+        f"\n{name}: trained on {len(train):,} sentences, {sum(len(w) for w, _ in train):,} tokens: "
+        f"{len(log)} iterations, {statistics.median(i['time'] for i in log):.2f} s each, "
+        f"{took:.1f} s in all, loss {log[-1]['loss']:.6g}",
+        flush=True,
+    )
+    return model
+
+
+def report_trained(name: str, model: CrfsuiteModel, tokens: int, rounds: int) -> None:
+    """Print how good a model is, and what each route takes."""
+    _, test = train_and_test(name, tokens)
     unary, lengths = model.unary_batch([attributes(words) for words, _ in test])
     table = vs.SparseTransition.of(model.transition)
     n, k = unary.shape
@@ -190,11 +211,8 @@ def report_trained(name: str, tokens: int, rounds: int, iterations: int, tol: fl
     gold = np.array([number.get(tag, -1) for _, tags in test for tag in tags])
     right = float((vs.decode(chain).states == gold).mean())
     print(
-        f"\n{name}: {k:,} labels, {table.nnz:,} transitions are no default "
-        f"({table.nnz / k**2:.2%})\n  trained on {len(train):,} sentences, "
-        f"{sum(len(words) for words, _ in train):,} tokens: {len(log)} iterations, "
-        f"{statistics.median(i['time'] for i in log):.2f} s each, {took:.1f} s in all, "
-        f"loss {log[-1]['loss']:.6g}; {right:.2%} of {n:,} tokens right"
+        f"  {k:,} labels, {table.nnz:,} transitions are no default ({table.nnz / k**2:.2%}); "
+        f"{right:.2%} of {n:,} tokens right"
     )
     for label, ask in {
         "exact": {}, "tol=1e-2": {"tol": 1e-2}, "tol=1e-3": {"tol": 1e-3},

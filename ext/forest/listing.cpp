@@ -50,14 +50,30 @@ double distance(const In* a, const In* b, int64_t K) {
     constexpr int kLanes = 16;
     In most[kLanes] = {};
     int64_t k = 0;
-    for (; k + kLanes <= K; k += kLanes) {
-        for (int j = 0; j < kLanes; ++j) {
+    const auto take = [&](int lanes) {
+        for (int j = 0; j < lanes; ++j) {
             const In d = std::fabs(a[k + j] - b[k + j]);
             most[j] = most[j] > d ? most[j] : d;
         }
-    }
-    for (; k < K; ++k) most[0] = std::max(most[0], std::fabs(a[k] - b[k]));
+        k += lanes;
+    };
+    while (k + kLanes <= K) take(kLanes);
+    while (k + 4 <= K) take(4);
+    if (k < K) take(static_cast<int>(K - k));
     return static_cast<double>(*std::max_element(most, most + kLanes));
+}
+
+// The sum of [first, last), likewise.
+template <class In>
+double sum_of(const In* p, int64_t first, int64_t last) {
+    constexpr int kLanes = 8;
+    double sum[kLanes] = {};
+    int64_t k = first;
+    for (; k + kLanes <= last; k += kLanes) {
+        for (int j = 0; j < kLanes; ++j) sum[j] += static_cast<double>(p[k + j]);
+    }
+    for (int j = 0; k < last; ++j, ++k) sum[j] += static_cast<double>(p[k]);
+    return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
 }
 
 template <class F>
@@ -113,10 +129,8 @@ void distances(const PoolApi& pool, const Rows& rows, const void* others, const 
             out[i] = distance(p, static_cast<const In*>(others) + i * rows.K, rows.K);
             rest[i] = 0.0;
             if (label[i] < 0) return;
-            double other = 0.0;  // summed without the label: nothing cancels
-            for (int64_t k = 0; k < rows.K; ++k) {
-                other += k == label[i] ? 0.0 : static_cast<double>(p[k]);
-            }
+            // Without the label: nothing cancels.
+            const double other = sum_of(p, 0, label[i]) + sum_of(p, label[i] + 1, rows.K);
             const double lost = 1.0 + static_cast<double>(rows.K + 8) * 0x1p-52;
             rest[i] = other * lost / (other + static_cast<double>(p[label[i]]));
         };

@@ -16,7 +16,6 @@ from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, Tree
 
 __all__ = [
-    "LEAST_LABELS",
     "NO_COUNTS",
     "add_counts",
     "ask_piece",
@@ -30,8 +29,8 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-#: Fewer labels, or less work in all, gain less from float32 than changing the type costs.
-LEAST_LABELS, _LEAST_WORK = 32, 2e6
+#: Fewer labels, or less work in all, gain next to nothing from float32.
+_LEAST_LABELS, _LEAST_WORK = 16, 1e6
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 #: Which counts of components sum up; of the others, the rounds, the largest counts.
 _SUMMED = np.array([True] * 6 + [False] + [True] * 3)
@@ -65,10 +64,10 @@ def add_counts(counts: Integers, found: tuple[int, ...]) -> Integers:
 
 
 def pays_single(model: Chain | Tree) -> bool:
-    """Return whether float32 is faster for a model of float64 than changing the type costs."""
+    """Return whether float32 is faster for a model of float64."""
     n, _, count = model.forest.shape
     price = 2.0 * model.n_labels**2 * max(0, n - count)
-    wide = model.n_labels >= LEAST_LABELS and price >= _LEAST_WORK
+    wide = model.n_labels >= _LEAST_LABELS and price >= _LEAST_WORK
     return wide and model.forest.listed is None
 
 

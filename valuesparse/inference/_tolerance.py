@@ -55,12 +55,14 @@ def infer(
             f"tol={wanted:g} is below {least:.3g}, what rounding leaves to prove for sequences or "
             f"trees of this size, {model.n_labels} labels and these scores; ask for at least that"
         )
+    why = f"tol={wanted:g}"
+    if keep is None and model.dtype == _DOUBLE and not pays_single(model):
+        result = _forest.infer(model, 1.0, -1, workers, "exact", deadline, progress)
+        return _proved(result, model, why, np.zeros(result.log_z.size, dtype=bool))
     fits = fitting(model, wanted)
     if keep is not None:
-        return _listed(model, workers, watch, keep, f"tol={wanted:g}", bool(fits.all()))
-    if model.dtype == _DOUBLE and not pays_single(model):
-        fits[:] = False
-    return _in_types(model, workers, watch, f"tol={wanted:g}", fits)
+        return _listed(model, workers, watch, keep, why, bool(fits.all()))
+    return _in_types(model, workers, watch, why, fits)
 
 
 def _in_types(

@@ -11,11 +11,13 @@ import numpy.typing as npt
 from valuesparse.crf.training._data import Corpus
 from valuesparse.crf.training._objective import Objective
 from valuesparse.inference import _certified
-from valuesparse.inference._asked import LEAST_LABELS
 
 __all__ = ["CertifiedObjective"]
 
 Floats = npt.NDArray[np.float64]
+
+#: Fewer labels gain less from float32 than changing the type of scores costs.
+_LEAST_LABELS = 32
 
 
 class CertifiedObjective:
@@ -69,7 +71,7 @@ class CertifiedObjective:
             )
         # Scores lose this much: twice the largest of an item and of a transition.
         self._most = np.full(len(self._sizes), -1.0)
-        if k >= LEAST_LABELS:
+        if k >= _LEAST_LABELS:
             self._most = _certified.most_given(self._sizes, k, tol) / 2
         self._never = np.full_like(self._most, -1.0)
         self._scores, self._went = np.zeros_like(self._most), np.zeros(len(self._most), bool)
