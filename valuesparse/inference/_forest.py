@@ -43,8 +43,9 @@ Integers = npt.NDArray[np.int64]
 
 METHODS = ("auto", "exact", "islands")
 
-#: Bytes of marginals that each thread makes at a time, where few of them are listed.
-_PIECE_BYTES = 1 << 24
+#: Bytes of marginals that each thread makes at a time, where few of them are listed: few enough to
+#: be read again from a cache, and enough variables for many components side by side.
+_PIECE_BYTES, _PIECE_SIZE = 1 << 21, 2048
 
 
 def _ask(model: Chain | Tree, workers: int, **wanted: Any) -> Floats:
@@ -114,7 +115,8 @@ def infer_listed(
     """
     n, k, count = model.forest.shape
     kind = model.dtype if dtype is None else dtype
-    parts = pieces(model, max(1, workers * _PIECE_BYTES // (kind.itemsize * k)), kind)
+    size = max(_PIECE_SIZE, _PIECE_BYTES // (kind.itemsize * max(1, k)))
+    parts = pieces(model, workers * size, kind)
     islands = np.full(n, -1, dtype=np.int32)
     log_z, counts = np.empty(count), NO_COUNTS
     lists: list[Listed] = []
