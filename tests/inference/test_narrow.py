@@ -174,6 +174,29 @@ def test_blocks_of_sums_round_less() -> None:
     assert _certified.roundings(4522, apart=True) == 4522
 
 
+@pytest.mark.parametrize("tree", [False, True])
+def test_lists(tree: bool) -> None:
+    rng = np.random.default_rng(7)
+    n, k = 5000, 40
+    unary, t = 3 * rng.normal(size=(n, k)), rng.normal(size=(k, k))
+    model: Any = vs.Chain(unary, t, [25] * 200)
+    if tree:
+        model = vs.Tree([i - 1 if i % 25 else -1 for i in range(n)], unary, t)
+    exact, r = vs.infer(model), vs.infer(model, tol=1e-3, keep=1e-2)
+    assert "float32" in r.reason
+    assert (r.error <= 1e-3).all()
+    shown = r.sparse().toarray()
+    assert (np.abs(shown - exact.marginals) <= np.where(shown > 0, r.error[:, None], 1)).all()
+    hidden = np.where(shown > 0, 0, exact.marginals).max(axis=1)
+    assert (hidden <= r.unlisted).all()
+    assert (r.unlisted <= 1e-2 + 1e-3).all()
+    assert (r.lower <= exact.marginals).all()
+    assert (exact.marginals <= r.upper).all()
+    for threads in (2, 3):
+        again = vs.infer(model, tol=1e-3, keep=1e-2, threads=threads)
+        assert np.array_equal(again.sparse().data, r.sparse().data)
+
+
 def test_small_calls_stay_in_float64() -> None:
     model = vs.Chain(np.zeros((30, 20)), np.zeros((20, 20)))
     assert not _asked.pays_single(model)

@@ -108,10 +108,11 @@ def infer_listed(
     watch: Watch,
     keep: float,
     dtype: np.dtype[Any] | None = None,
+    narrow: bool = False,
 ) -> Any:
     """Return a result that lists marginals, made piece by piece in the same memory.
 
-    With `dtype` it is computed in that type.
+    With `dtype` it is computed in that type; `narrow`: in float32 from scores in float64.
     """
     n, k, count = model.forest.shape
     kind = model.dtype if dtype is None else dtype
@@ -123,7 +124,7 @@ def infer_listed(
     places: list[slice | Integers] = []
     memory, prepared, done = empty((0, k), kind), None, 0
     for part in parts:
-        if zeta >= 1.0 and part.size < n and prepared is None:
+        if zeta >= 1.0 and part.size < n and prepared is None and not narrow:
             prepared = native.Prepared(part.forest)
         if memory.shape[0] < part.size:
             memory = empty((part.size, k), kind)
@@ -132,7 +133,7 @@ def infer_listed(
         found = ask_piece(
             model, part, workers, own, rows, zeta=zeta, revisit=rounds, islands=some,
             deadline=watch.left(), progress=watch.part(done, done + part.size, n), late=watch.late,
-            prepared=prepared,
+            prepared=prepared, narrow=narrow,
         )  # fmt: skip
         lists.append(listed(rows, keep, workers))
         places.append(part.variables)

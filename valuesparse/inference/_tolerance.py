@@ -127,10 +127,11 @@ def _listed(
     model: Chain | Tree, workers: int, watch: Watch, keep: float, why: str, fits: bool
 ) -> Any:
     """Return a result that lists marginals, all in one arithmetic."""
-    single = np.full(model.forest.shape[2], bool(fits) and model.dtype == _SINGLE)
-    kind = _SINGLE if single.any() else _DOUBLE
-    result = _forest.infer_listed(model, 1.0, -1, workers, watch, keep, kind)
-    return _proved(result, model, why, single)
+    narrow = fits and model.dtype == _DOUBLE and pays_single(model)
+    single = narrow or (fits and model.dtype == _SINGLE)
+    kind = _SINGLE if single and not narrow else _DOUBLE
+    result = _forest.infer_listed(model, 1.0, -1, workers, watch, keep, kind, narrow)
+    return _proved(result, model, why, np.full(model.forest.shape[2], single))
 
 
 def _for_a_price(
