@@ -68,7 +68,7 @@ def tag_corpus(
         trained with, else ``words``. A model that was trained with a function wants it given again:
         what is kept beside a model never runs code.
     input_format : {"attributes", "conll", "conllu", "tsv", "jsonl", "text", "parquet"}, optional
-        By default the file's name tells.
+        By default the file's name tells, or else its first sentence.
     word : str, optional
         Name or number (from 1) of the column of words.
     output_format : {"conll", "tsv", "jsonl", "parquet"}, optional
