@@ -25,7 +25,10 @@ from valuesparse import _extras
 from valuesparse.cli._choice import Budget, choose, microseconds, on_front
 from valuesparse.cli._group import valuesparse
 from valuesparse.cli._measure import Ladder, Row
-from valuesparse.cli._sequences import is_arrays, sample
+from valuesparse.cli._sequences import is_arrays, load_text, sample
+from valuesparse.crf import train_corpus
+from valuesparse.crf.corpora._reader import extraction_of
+from valuesparse.io.crfsuite import read_crfsuite
 
 LENGTHS = [12, 1, 30, 7, 22]
 WORDS = ["the", "dog", "saw", "a", "cat", "in", "Rome"]
@@ -387,6 +390,27 @@ def test_text_that_does_not_fit_the_model(text: tuple[Path, Path, Path], tmp_pat
     result = run(conllu, data)
     assert result.exit_code == 1
     assert f"{conllu}: " in result.stderr
+
+
+def test_a_model_is_measured_under_its_scheme(tmp_path: Path) -> None:
+    source, model = tmp_path / "a.conll", tmp_path / "m"
+    source.write_text("Ann B-PER\nLee I-PER\nran O\n\nin O\nRome B-LOC\n\n" * 9)
+    options = {"params": {"max_iterations": 3}, "constraints": "BIO"}
+    train_corpus(source, model, **options)
+    found = {}
+    for scheme in ("BIO", None):
+        crfsuite, how = read_crfsuite(model), extraction_of(model, None, None)
+        found[scheme] = load_text(crfsuite, source, None, how, 1000, scheme).chain
+    out, into = (crfsuite.labels.index(label) for label in ("O", "I-PER"))
+    assert found["BIO"].transition[out, into] == -np.inf
+    assert found[None].transition[out, into] > -np.inf
+    assert vs.infer(found["BIO"]).marginals[0, into] == 0
+    result = run(model, source, "--zeta", 0.9, "-t", 1, "-o", tmp_path / "a.png")
+    assert result.exit_code in (0, 1), result.output
+    beside = tmp_path / "m.json"
+    beside.write_text(beside.read_text().replace("BIO", "XYZ"))
+    result = run(model, source, "-o", tmp_path / "a.png")
+    assert (result.exit_code, "'constraints' must be one of BIO" in result.stderr) == (1, True)
 
 
 def test_missing_extra_names_the_command(

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import valuesparse as vs
+from valuesparse.crf._schemes import constraints
 from valuesparse.crf.corpora._reader import Extraction, Reader
 from valuesparse.crf.crfsuite import ItemSequence
 from valuesparse.io._files import read_file
@@ -74,7 +75,12 @@ def sample(lengths: Sequence[int], tokens: int) -> list[int]:
 
 
 def load_text(
-    model: CrfsuiteModel, path: Path, kind: str | None, extraction: Extraction, tokens: int
+    model: CrfsuiteModel,
+    path: Path,
+    kind: str | None,
+    extraction: Extraction,
+    tokens: int,
+    scheme: str | None = None,
 ) -> Scored:
     """Score a file of sentences with a CRFsuite model.
 
@@ -91,6 +97,8 @@ def load_text(
         which the model knows more.
     tokens : int
         About how many to take.
+    scheme : str, optional
+        The tagging scheme that the model was trained under, which `tag` keeps to.
     """
     number = {label: k for k, label in enumerate(model.labels)}
     reader = Reader(path, kind, extraction, labelled=False)
@@ -122,9 +130,11 @@ def load_text(
             "words become attributes"
         )
     gold = np.array([-1 if tag is None else number.get(tag, -1) for tag in tags])
-    return Scored(
-        model.chain(xseqs), gold if (gold >= 0).any() else None, known / given, len(lengths)
-    )
+    chain = model.chain(xseqs)
+    if scheme is not None:
+        table, start, end = constraints(model.labels, scheme).log_potentials()
+        chain = vs.Chain(chain.unary, model.transition + table, chain.lengths, start=start, end=end)
+    return Scored(chain, gold if (gold >= 0).any() else None, known / given, len(lengths))
 
 
 def _known(reader: Reader, labels: Container[str]) -> int:

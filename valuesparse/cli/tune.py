@@ -134,13 +134,16 @@ def tune(
             with one_line_errors(None):
                 return load_arrays(model, data, tokens)
         with one_line_errors(model):
+            from valuesparse.corpora._files import fingerprint
+            from valuesparse.crf.corpora._beside import constraints_of
             from valuesparse.crf.corpora._reader import extraction_of
             from valuesparse.io.crfsuite import read_crfsuite
 
             crfsuite = read_crfsuite(model)
         with one_line_errors(None):
             extraction = extraction_of(model, features, word, tags)
-        return load_text(crfsuite, data, input_format, extraction, tokens)
+            scheme = constraints_of(model.resolve(), None, fingerprint(model))
+        return load_text(crfsuite, data, input_format, extraction, tokens, scheme)
 
     _run(model, data, load, budget, zetas or ZETAS, tols or None, threads, output)
 
