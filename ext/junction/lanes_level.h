@@ -15,6 +15,7 @@ struct Lanes {
     using V = Vec<double>;
     static constexpr int U = vs::kLanes / V::N;
     static_assert(U * V::N == vs::kLanes, "lanes are whole vectors");
+    static constexpr double kLeastNumber = 4.9406564584124654e-324;
     V v[U];
 
     static VS_INLINE Lanes set1(double x) {
@@ -42,6 +43,12 @@ struct Lanes {
     static VS_INLINE Lanes ratio(Lanes a, Lanes b) {
         for (int u = 0; u < U; ++u) a.v[u] = V::where_positive(a.v[u], b.v[u], a.v[u] / b.v[u]);
         return a;
+    }
+    // Whether all lanes are 0, where none is negative.
+    VS_INLINE bool none() const {
+        unsigned some = 0;
+        for (int u = 0; u < U; ++u) some |= v[u].ge(V::set1(kLeastNumber));
+        return some == 0;
     }
     static VS_INLINE Lanes max(Lanes a, Lanes b) {
         for (int u = 0; u < U; ++u) a.v[u] = V::max(a.v[u], b.v[u]);
@@ -104,6 +111,8 @@ void lanes_up_of(const vs::LanesUp& j) {
     for (int64_t s = 0; s < c.n_separator; ++s) {
         Lanes sum = zero;
         for (int32_t r = c.row[s]; r < c.row[s + 1]; ++r) {
+            const Lanes by = lanes_even(j.even, r, one);
+            if (by.none()) continue;  // by what is known
             Lanes own = zero;
             for (int32_t e = c.entry[r]; e < c.entry[r + 1]; ++e) {
                 Lanes p = Lanes::set1(c.psi[e]);
@@ -111,7 +120,7 @@ void lanes_up_of(const vs::LanesUp& j) {
                               VS_INLINE_LAMBDA { p = p * lanes_at(x, at); });
                 own = own + p;
             }
-            sum = sum + own * lanes_even(j.even, r, one);
+            sum = sum + own * by;
         }
         sum.store(j.message + s * vs::kLanes);
     }
@@ -142,8 +151,10 @@ void lanes_down_of(const vs::LanesDown& j) {
     const Lanes weight = counts ? Lanes::load(j.weight) : zero;
     for (int64_t s = 0; s < c.n_separator; ++s) {
         const Lanes d = j.message ? Lanes::load(j.message + s * vs::kLanes) : one;
+        if (d.none()) continue;
         for (int32_t r = c.row[s]; r < c.row[s + 1]; ++r) {
             const Lanes by = lanes_even(j.even, r, d);
+            if (by.none()) continue;
             Lanes own = zero;
             const int32_t last = c.entry[r + 1];
             for (int32_t e = c.entry[r]; e < last; ++e) {

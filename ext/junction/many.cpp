@@ -94,6 +94,13 @@ Many::Many(const Graph& g, const Domains& d, const CliqueTree& t, const TableLay
         clique_[at(clique_[c].parent)].child.push_back({static_cast<int32_t>(c), {}, false});
     }
     for (Clique& own : clique_) choose_rows(&own, t);
+    std::vector<double> work(at(g.n), 0.0);
+    for (const Clique& own : clique_) {
+        for (const int32_t v : own.vars) work[at(v)] += settings(d, own.vars);
+    }
+    for (int64_t v = 0; v < g.n; ++v) by_work_.push_back(static_cast<int32_t>(v));
+    std::stable_sort(by_work_.begin(), by_work_.end(),
+                     [&](int32_t a, int32_t b) { return work[at(a)] > work[at(b)]; });
     // A variable's marginal is read from the smallest message into its clique that has it.
     for (Clique& own : clique_) {
         for (const Meeting& home : own.home) {

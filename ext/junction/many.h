@@ -94,6 +94,7 @@ class Many {
     std::vector<std::vector<int32_t>> place_;  // of each state of a variable among those left
     std::vector<int64_t> first_;               // (n,) of a variable's states, in tables with lanes
     std::vector<uint8_t> read_below_;          // (n,) its marginal is read from a message
+    std::vector<int32_t> by_work_;             // (n,) those first whose cliques are the largest
     int64_t n_states_ = 0, n_entries_ = 0, n_messages_ = 0;
     double entries_ = 0.0, shift_ = 0.0;
     bool possible_ = true;

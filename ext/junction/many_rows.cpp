@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "core/at.h"
 #include "core/powers.h"
@@ -35,15 +36,49 @@ uint64_t row_hash(const int32_t* x, int64_t n) {
     return h;
 }
 
-RowGroups grouped(const Rows& q, int64_t n) {
+// The variables of `order` that some row knows, as many as have their codes in 64 bits; and how
+// many bits each of them takes.
+std::vector<std::pair<int32_t, int>> packed(const Rows& q, const std::vector<int32_t>& order) {
+    const int64_t n = static_cast<int64_t>(order.size());
+    std::vector<int32_t> most(order.size(), -1);
+    for (int64_t i = 0; i < q.rows; ++i) {
+        const int32_t* const x = q.codes + i * n;
+        for (int64_t v = 0; v < n; ++v) most[at(v)] = std::max(most[at(v)], x[v]);
+    }
+    std::vector<std::pair<int32_t, int>> found;
+    int left = 64;
+    for (const int32_t v : order) {
+        int bits = 0;
+        while ((int64_t{1} << bits) < int64_t{most[at(v)]} + 2) ++bits;
+        if (bits == 0) continue;
+        if (bits > left) break;
+        left -= bits;
+        found.push_back({v, bits});
+    }
+    return found;
+}
+
+// Questions that know the same of large cliques come one after the other: side by side they leave
+// the same entries out.
+RowGroups grouped(const Rows& q, const std::vector<int32_t>& order) {
     struct Key {
-        uint64_t hash;
+        uint64_t first, hash;
         int64_t row;
     };
+    const int64_t n = static_cast<int64_t>(order.size());
+    const std::vector<std::pair<int32_t, int>> lead = packed(q, order);
     std::vector<Key> key(at(q.rows));
-    for (int64_t i = 0; i < q.rows; ++i) key[at(i)] = {row_hash(q.codes + i * n, n), i};
+    for (int64_t i = 0; i < q.rows; ++i) {
+        const int32_t* const x = q.codes + i * n;
+        uint64_t first = 0;
+        for (const auto& [v, bits] : lead) {
+            first = first << bits | static_cast<uint64_t>(int64_t{x[v]} + 1);
+        }
+        key[at(i)] = {first, row_hash(x, n), i};
+    }
     const size_t bytes = at(n) * sizeof(int32_t);
     const auto compare = [&](const Key& a, const Key& b) {
+        if (a.first != b.first) return a.first < b.first ? -1 : 1;
         if (a.hash != b.hash) return a.hash < b.hash ? -1 : 1;
         return n == 0 ? 0 : std::memcmp(q.codes + a.row * n, q.codes + b.row * n, bytes);
     };
@@ -347,7 +382,7 @@ struct Many::Job {
 };
 
 Status Many::run(const Rows& q, int threads, Control* control) const {
-    Job j{*this, q, grouped(q, g_.n), kRowBlock, 0, control, {}, {}};
+    Job j{*this, q, grouped(q, by_work_), kRowBlock, 0, control, {}, {}};
     if (q.counts) {
         // Blocks follow from the rows alone, so that sums have the same bits on any threads.
         const int64_t most = std::max<int64_t>(
