@@ -34,6 +34,7 @@ cdef extern from "higher/higher.h" namespace "vs::higher" nogil:
         double* triples
         int64_t chunks
         int64_t* best
+        int64_t n_best
         int64_t* samples
         const double* uniforms
         int64_t size
@@ -47,7 +48,8 @@ cdef extern from "higher/higher.h" namespace "vs::higher" nogil:
 def answer(offset, unary, transition, start, end, first, segment, int64_t longest, edge,
            int threads, log_z, marginals=None, joint=None, triples=None, best=None, samples=None,
            uniforms=None, deadline=None, progress=None, late=None):
-    """Fill `log_z` (B,) and the arrays that are given; see ext/higher/higher.h.
+    """Fill `log_z` (B,), with `best` (n_best, B), and the arrays that are given; see
+    ext/higher/higher.h.
 
     Return None, or the first (sequence, position) where nothing is possible.
     """
@@ -72,6 +74,7 @@ def answer(offset, unary, transition, start, end, first, segment, int64_t longes
     q.triples = <double*>data(triples)
     q.chunks = 0 if triples is None else triples.shape[0]
     q.best = <int64_t*>data(best)
+    q.n_best = 1 if best is None else best.shape[0]
     q.samples = <int64_t*>data(samples)
     q.uniforms = <const double*>data(uniforms)
     q.size = 0 if samples is None else samples.shape[0]

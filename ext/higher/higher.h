@@ -23,7 +23,7 @@ struct Model {
 
 // The answers that are wanted; null is not.
 struct Ask {
-    double* log_z = nullptr;      // (B,), or the score of the best
+    double* log_z = nullptr;      // (B,), or the scores of the best (n_best, B)
     double* marginals = nullptr;  // (N, K)
     // Marginals of neighbours (edges, K, K), edge i of a sequence after those before it, or of
     // segments (N, longest, K).
@@ -33,7 +33,8 @@ struct Ask {
     // of sequences is one task, so that the order of a sum is that of the data.
     double* triples = nullptr;
     int64_t chunks = 0;
-    int64_t* best = nullptr;     // (N,)
+    int64_t* best = nullptr;     // (n_best, N); where there are fewer, -1, and -inf in log_z
+    int64_t n_best = 1;
     int64_t* samples = nullptr;  // (size, N), by uniform numbers of that shape
     const double* uniforms = nullptr;
     int64_t size = 0;

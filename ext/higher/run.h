@@ -4,6 +4,7 @@
 #include <atomic>
 #include <vector>
 
+#include "higher/frontier.h"
 #include "higher/higher.h"
 #include "higher/log_table.h"
 
@@ -40,7 +41,38 @@ class Run {
     }
 
     void pairs_from(int64_t s, double log_z, int64_t i, const double* before, const double* after);
-    void one_label(int64_t s);
+    // The best ways, of which `heads` offers what may come before a node that was taken, and
+    // `write` writes one from its first node, which stands at `first`, on.
+    template <class Heads, class Write>
+    bool rank(int64_t s, int worker, Frontier& frontier, int64_t first, Heads heads, Write write) {
+        const int64_t total = m_.offset[m_.sequences];
+        for (int64_t r = 0; r < ask_.n_best;) {
+            if (!go_on(worker)) return false;
+            const int64_t i = frontier.take();
+            int64_t* y = ask_.best + r * total + first_;
+            double& score = ask_.log_z[r * m_.sequences + s];
+            if (i < 0) {
+                std::fill(y, y + n_, int64_t{-1});
+                score = kNever;
+            } else if (frontier.taken(i).at != first) {
+                heads(i);
+                continue;
+            } else {
+                score = frontier.taken(i).score;
+                write(i, y);
+                frontier.found();
+            }
+            ++r;
+        }
+        return true;
+    }
+
+    bool one_label(int64_t s, int worker);
+    // Nothing has one way through it.
+    void nothing(int64_t s) {
+        ask_.log_z[s] = 0.0;
+        for (int64_t r = 1; r < ask_.n_best; ++r) ask_.log_z[r * m_.sequences + s] = kNever;
+    }
     bool second_best(int64_t s, int worker, const std::vector<LogTable>& tables);
     void second_draw(int64_t s, const std::vector<LogTable>& tables);
     void weigh();

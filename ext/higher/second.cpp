@@ -11,17 +11,19 @@
 namespace vs::higher {
 
 // A sequence of one position.
-void Run::one_label(int64_t s) {
-    double log_z = log_sum(work_.data(), k_);
+bool Run::one_label(int64_t s, int worker) {
+    if (ask_.best) {
+        Frontier frontier(ask_.n_best);
+        for (int64_t k = 0; k < k_; ++k) frontier.offer(work_[static_cast<size_t>(k)], 0, k, -1);
+        return rank(
+            s, worker, frontier, 0, [](int64_t) {},
+            [&](int64_t i, int64_t* y) { *y = frontier.taken(i).state; });
+    }
+    const double log_z = log_sum(work_.data(), k_);
     if (ask_.marginals) {
         for (int64_t k = 0; k < k_; ++k) {
             ask_.marginals[first_ * k_ + k] = std::exp(work_[static_cast<size_t>(k)] - log_z);
         }
-    }
-    if (ask_.best) {
-        const auto most = std::max_element(work_.data(), work_.data() + k_);
-        ask_.best[first_] = most - work_.data();
-        log_z = *most;
     }
     const int64_t total = m_.offset[m_.sequences];
     for (int64_t j = 0; j < ask_.size; ++j) {
@@ -29,13 +31,14 @@ void Run::one_label(int64_t s) {
         ask_.samples[at] = drawn(work_.data(), k_, ask_.uniforms[at]);
     }
     ask_.log_z[s] = log_z;
+    return true;
 }
 
 bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables, double* triples) {
     const int64_t K = k_, kk = K * K;
     first_ = m_.offset[s];
     n_ = m_.offset[s + 1] - first_;
-    ask_.log_z[s] = 0.0;
+    nothing(s);
     if (n_ == 0) return true;
     work_.resize(static_cast<size_t>(3 * kk + 4 * K));
     double* last = work_.data();
@@ -43,7 +46,7 @@ bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables, dou
         last[k] = m_.start[k] + unary(0)[k] + (n_ == 1 ? m_.end[k] : 0.0);
     }
     if (!alive(last, K, 0)) return false;
-    if (n_ == 1) return one_label(s), true;
+    if (n_ == 1) return one_label(s, worker);
     const std::vector<double> begin(last, last + K);
     if (ask_.best) return second_best(s, worker, tables);
     // Column by column: forward_ holds a_i[f, k] at (i - 1) * kk + k * K + f.
@@ -122,41 +125,49 @@ void Run::pairs_from(int64_t s, double log_z, int64_t i, const double* before,
 
 bool Run::second_best(int64_t s, int worker, const std::vector<LogTable>& tables) {
     const int64_t K = k_, kk = K * K;
-    std::vector<int32_t> from(static_cast<size_t>(n_ * kk));
-    std::vector<double> a(static_cast<size_t>(kk)), next(static_cast<size_t>(kk));
+    forward_.resize(static_cast<size_t>((n_ - 1) * kk));
     std::vector<double> out(static_cast<size_t>(K));
     std::vector<int32_t> who(static_cast<size_t>(K));
     for (int64_t f = 0; f < K; ++f) {
         for (int64_t k = 0; k < K; ++k) {
-            a[static_cast<size_t>(k * K + f)] = work_[static_cast<size_t>(f)] +
-                                                m_.first[f * K + k] + unary(1)[k] +
-                                                (n_ == 2 ? m_.end[k] : 0.0);
+            forward_[static_cast<size_t>(k * K + f)] = work_[static_cast<size_t>(f)] +
+                                                       m_.first[f * K + k] + unary(1)[k] +
+                                                       (n_ == 2 ? m_.end[k] : 0.0);
         }
     }
-    if (!alive(a.data(), kk, 1)) return false;
+    if (!alive(forward_.data(), kk, 1)) return false;
     for (int64_t i = 2; i < n_; ++i) {
         if (!go_on(worker)) return false;
+        double* a = row(forward_, i - 1, kk);
         for (int64_t c = 0; c < K; ++c) {
-            tables[static_cast<size_t>(c)].best(a.data() + c * K, out.data(), who.data());
+            tables[static_cast<size_t>(c)].best(a - kk + c * K, out.data(), who.data());
             for (int64_t t = 0; t < K; ++t) {
                 const double end = i == n_ - 1 ? m_.end[t] : 0.0;
-                next[static_cast<size_t>(t * K + c)] =
-                    out[static_cast<size_t>(t)] + unary(i)[t] + end;
-                from[static_cast<size_t>(i * kk + t * K + c)] = who[static_cast<size_t>(t)];
+                a[t * K + c] = out[static_cast<size_t>(t)] + unary(i)[t] + end;
             }
         }
-        std::swap(a, next);
-        if (!alive(a.data(), kk, i)) return false;
+        if (!alive(a, kk, i)) return false;
     }
-    const int64_t most = std::max_element(a.begin(), a.end()) - a.begin();
-    ask_.log_z[s] = a[static_cast<size_t>(most)];
-    int64_t* y = ask_.best + first_;
-    y[n_ - 1] = most / K;
-    y[n_ - 2] = most % K;
-    for (int64_t i = n_ - 1; i >= 2; --i) {
-        y[i - 2] = from[static_cast<size_t>(i * kk + y[i] * K + y[i - 1])];
-    }
-    return true;
+    Frontier frontier(ask_.n_best);
+    const double* last = row(forward_, n_ - 2, kk);
+    for (int64_t pair = 0; pair < kk; ++pair) frontier.offer(last[pair], n_ - 1, pair, -1);
+    const auto heads = [&](int64_t i) {
+        const Frontier::Node node = frontier.taken(i);
+        const int64_t k = node.state / K, f = node.state % K;
+        const double* a = row(forward_, node.at - 2, kk) + f * K;
+        for (int64_t b = 0; b < K; ++b) {
+            out[static_cast<size_t>(b)] = a[b] + tables[static_cast<size_t>(f)].at(b, k);
+        }
+        frontier.expand(i, out.data(), K, [&](int64_t b) {
+            return std::pair<int64_t, int64_t>(node.at - 1, f * K + b);
+        });
+    };
+    return rank(s, worker, frontier, 1, heads, [&](int64_t i, int64_t* y) {
+        y[0] = frontier.taken(i).state % K;
+        for (; i >= 0; i = frontier.taken(i).next) {
+            y[frontier.taken(i).at] = frontier.taken(i).state / K;
+        }
+    });
 }
 
 // Samples backwards: the last pair, then each label given the two after it.

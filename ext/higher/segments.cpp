@@ -35,7 +35,7 @@ bool Run::segments(int64_t s, int worker, const LogTable& table) {
     const int64_t K = k_, L = m_.longest;
     first_ = m_.offset[s];
     n_ = m_.offset[s + 1] - first_;
-    ask_.log_z[s] = 0.0;
+    nothing(s);
     if (n_ == 0) return true;
     weigh();
     if (ask_.best) return segments_best(s, worker, table);
@@ -100,43 +100,61 @@ bool Run::segments(int64_t s, int worker, const LogTable& table) {
     return true;
 }
 
-// States are the label at the first position of a segment, -1 at the others.
+// States are the label at the first position of a segment, -1 at the others. Nodes are ends of
+// segments with their labels; what comes before one is the end of the segment before it.
 bool Run::segments_best(int64_t s, int worker, const LogTable& table) {
     const int64_t K = k_;
-    std::vector<int32_t> length(static_cast<size_t>((n_ + 1) * K)), from(length);
-    std::vector<double> a(static_cast<size_t>(K));
+    std::vector<int32_t> who(static_cast<size_t>(K));
+    forward_.resize(static_cast<size_t>((n_ + 1) * K));
     entry_.resize(static_cast<size_t>((n_ + 1) * K));
     std::copy(m_.start, m_.start + K, entry_.data());
     int64_t dead = -1;
     for (int64_t e = 1; e <= n_; ++e) {
         if (!go_on(worker)) return false;
+        double* a = row(forward_, e, K);
         for (int64_t k = 0; k < K; ++k) {
             double most = kNever;
             for (int64_t d = 1; d <= std::min(m_.longest, e); ++d) {
-                const double y = row(entry_, e - d, K)[k] + (&weight(e - d, d))[k];
-                if (y <= most) continue;
-                most = y;
-                length[static_cast<size_t>(e * K + k)] = static_cast<int32_t>(d);
+                most = std::max(most, row(entry_, e - d, K)[k] + (&weight(e - d, d))[k]);
             }
-            a[static_cast<size_t>(k)] = most + (e == n_ ? m_.end[k] : 0.0);
+            a[k] = most + (e == n_ ? m_.end[k] : 0.0);
         }
-        if (!alive(a.data(), K, e - 1) && dead < 0) dead = e - 1;
-        if (e < n_) table.best(a.data(), row(entry_, e, K), from.data() + e * K);
+        if (!alive(a, K, e - 1) && dead < 0) dead = e - 1;
+        if (e < n_) table.best(a, row(entry_, e, K), who.data());
     }
-    int64_t label = std::max_element(a.begin(), a.end()) - a.begin();
-    ask_.log_z[s] = a[static_cast<size_t>(label)];
-    if (ask_.log_z[s] == kNever) {
+    Frontier frontier(ask_.n_best);
+    const double* last = row(forward_, n_, K);
+    for (int64_t k = 0; k < K; ++k) frontier.offer(last[k], n_, k, -1);
+    if (!alive(last, K, n_ - 1)) {
         position = dead;
         return false;
     }
-    int64_t* y = ask_.best + first_;
-    std::fill(y, y + n_, int64_t{-1});
-    for (int64_t e = n_; e > 0;) {
-        e -= length[static_cast<size_t>(e * K + label)];
-        y[e] = label;
-        if (e) label = from[static_cast<size_t>(e * K + label)];
-    }
-    return true;
+    work_.resize(static_cast<size_t>(m_.longest * K));
+    const auto heads = [&](int64_t i) {
+        const Frontier::Node node = frontier.taken(i);
+        const int64_t k = node.state, most = std::min(m_.longest, node.at);
+        for (int64_t d = 1; d <= most; ++d) {
+            const int64_t from = node.at - d;
+            const double own = (&weight(from, d))[k];
+            double* values = work_.data() + (d - 1) * K;
+            std::fill(values, values + K, kNever);
+            if (from == 0) {
+                values[0] = m_.start[k] + own;
+                continue;
+            }
+            const double* a = row(forward_, from, K);
+            for (int64_t j = 0; j < K; ++j) values[j] = a[j] + table.at(j, k) + own;
+        }
+        frontier.expand(i, work_.data(), most * K, [&](int64_t h) {
+            return std::pair<int64_t, int64_t>(node.at - 1 - h / K, h % K);
+        });
+    };
+    return rank(s, worker, frontier, 0, heads, [&](int64_t i, int64_t* y) {
+        std::fill(y, y + n_, int64_t{-1});
+        for (; frontier.taken(i).next >= 0; i = frontier.taken(i).next) {
+            y[frontier.taken(i).at] = frontier.taken(frontier.taken(i).next).state;
+        }
+    });
 }
 
 void Run::segments_draw(int64_t s, const LogTable& table) {

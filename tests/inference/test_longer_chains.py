@@ -208,6 +208,56 @@ def test_segment_chains_by_enumeration(seed: int, k: int, longest: int, scale: f
     assert (chain.labels(d.states) >= 0).all()
 
 
+@pytest.mark.simd
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1), k=st.integers(1, 3), ties=st.booleans(), wanted=st.integers(1, 40),
+    longest=st.integers(0, 4),
+)  # fmt: skip
+def test_the_n_best_by_enumeration(
+    seed: int, k: int, ties: bool, wanted: int, longest: int
+) -> None:
+    """Of order 2 where `longest` is 0; whole numbers have many ties and exact sums."""
+    rng = np.random.default_rng(seed)
+    lengths = [1, 4, 0, 3, 2]
+    model = (
+        segments_model(rng, k, longest, lengths, 2.0)
+        if longest
+        else second_order(rng, k, lengths, 2.0)
+    )
+    if ties:
+        for name, x in model.items():
+            if name not in ("lengths", "max_length", "allowed"):
+                model[name] = np.round(x / 2.0)
+    chain = vs.SegmentChain(**model) if longest else vs.Chain(**model, order=2)
+    ways = cuts if longest else labellings
+    every = [sorted(((p, y) for y, p in ways(model, s)), reverse=True) for s in range(5)]
+    if any(one[0][0] == -np.inf for one in every):
+        with pytest.raises(vs.InfeasibleError):
+            vs.decode(chain, n_best=wanted)
+        return
+    d = vs.decode(chain, n_best=wanted, threads=2)
+    assert d.states.shape == (wanted, 10)
+    one = vs.decode(chain)
+    assert np.array_equal(d.states[0], one.states)
+    assert np.array_equal(d.score[0], one.score)
+    assert np.array_equal(vs.decode(chain, n_best=wanted, threads=1).states, d.states)
+    for s, there in enumerate(every):
+        at = sum(lengths[:s])
+        found = [tuple(row) for row in d.states[:, at : at + lengths[s]].tolist()]
+        possible = [p for p, _ in there if p > -np.inf][:wanted]
+        rest = wanted - len(possible)
+        np.testing.assert_allclose(d.score[:, s], possible + [-np.inf] * rest, atol=1e-10)
+        assert len(set(found[: len(possible)])) == len(possible)
+        score = {y: p for p, y in there}
+        for y, p in zip(found, possible, strict=False):
+            assert score[y] == pytest.approx(p, abs=1e-10)
+        assert all(y == (-1,) * lengths[s] for y in found[len(possible) :])
+        if ties and not longest:  # the lowest labels first, read from the end
+            order = sorted((-p, y[::-1]) for p, y in there if p > -np.inf)[:wanted]
+            assert [y[::-1] for y in found[: len(order)]] == [y for _, y in order]
+
+
 def test_frequencies_of_cuts(rng: np.random.Generator) -> None:
     model = segments_model(rng, 2, 3, [1, 4, 2], 0.7)
     model["allowed"][:] = True
@@ -266,7 +316,6 @@ SECOND = vs.Chain(np.zeros((3, 2)), np.zeros((2, 2, 2)), order=2)
         lambda m: vs.infer(m, keep=0.1),
         lambda m: vs.infer(m, method="islands"),
         lambda m: vs.infer(m, evidence={0: 1}),
-        lambda m: vs.decode(m, n_best=2),
     ],
 )
 def test_what_they_cannot_be_asked_is_refused(model: object, call: object) -> None:

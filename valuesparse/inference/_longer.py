@@ -27,7 +27,7 @@ _CHUNKS = 16
 
 
 def _ask(model: Model, workers: int, watch: Watch = NOBODY, **wanted: Any) -> Floats:
-    """Return ``log_z`` (B,), or the best scores, and fill the arrays that are `wanted`."""
+    """Return ``log_z`` (B,), or the best scores (n_best, B), and fill the arrays `wanted`."""
     k = model.n_labels
     start, end = (
         np.zeros(k) if x is None else np.ascontiguousarray(x, np.float64)
@@ -40,7 +40,8 @@ def _ask(model: Model, workers: int, watch: Watch = NOBODY, **wanted: Any) -> Fl
     else:
         longest = 0
         first = np.zeros((k, k)) if model.first is None else model.first.astype(np.float64)
-    value = np.empty(model.n_sequences)
+    best = wanted.get("best")
+    value = np.empty((() if best is None else best.shape[:1]) + (model.n_sequences,))
     impossible = _higher.answer(
         model.offset, model.scores(), table, start, end, first, segment, longest, model.edge,
         workers, value, deadline=watch.left(), progress=watch.progress, late=watch.late, **wanted,
@@ -94,11 +95,9 @@ def log_z(model: Model, workers: int, memory_limit: int | None = None) -> Floats
 
 
 def decode(model: Model, k: int, workers: int, watch: Watch) -> tuple[Any, ...]:
-    """Return states (1, N) and scores (1, B)."""
-    if k > 1:
-        raise ValueError(f"a {type(model).__name__} has one best answer only, got n_best={k}")
-    states = np.empty((1, model.n_positions), np.int64)
-    return states, _ask(model, workers, watch, best=states[0])[None]
+    """Return states (k, N) and scores (k, B)."""
+    states = np.empty((k, model.n_positions), np.int64)
+    return states, _ask(model, workers, watch, best=states)
 
 
 def sample(
