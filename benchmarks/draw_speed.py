@@ -74,6 +74,24 @@ def junction_trees() -> None:
     figure.savefig(IMAGES / "speed-networks.png", dpi=100, bbox_inches="tight")
 
 
+def rivals() -> None:
+    """Draw how many times as long as valuesparse each living rival takes."""
+    _, *rows = table("### Living rivals, in one table")
+    rows = sorted(rows, key=lambda row: number(row[2]))
+    figure, axes = pyplot.subplots(figsize=(7.5, 0.27 * len(rows) + 0.8), layout="constrained")
+    times = [number(row[2]) for row in rows]
+    colors = ["C1" if x < 1.0 else "C0" for x in times]
+    axes.barh(range(len(rows)), [x - 1.0 for x in times], left=1.0, color=colors)
+    for place, x in enumerate(times):
+        axes.annotate(f" {x:g}", (max(x, 1.0), place), va="center", fontsize=7)
+    axes.set(xscale="log", xlabel="times as long as valuesparse (below 1 the rival is faster)")
+    axes.set_xlim(right=4.0 * max(times))
+    axes.set_yticks(range(len(rows)), [f"{row[0]}: {row[1]}" for row in rows], fontsize=7)
+    axes.axvline(1.0, color="black", linewidth=1)
+    figure.savefig(IMAGES / "speed-rivals.png", dpi=110)
+
+
 if __name__ == "__main__":
     chains()
     junction_trees()
+    rivals()

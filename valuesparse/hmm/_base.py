@@ -199,7 +199,7 @@ class BaseHMM(Estimator):
             A sequence is impossible: its states have no probabilities.
         """
         data, passes = self._asked(X, lengths)
-        self._expected(data, passes, resolve(self.threads), False)
+        self._e_step(data, passes, resolve(self.threads), False)
         return float(passes.log_z.sum()), passes.posteriors
 
     def predict_proba(self, X: npt.ArrayLike, lengths: Any = None) -> Floats:
@@ -231,7 +231,6 @@ class BaseHMM(Estimator):
         InfeasibleError
             A sequence is impossible.
         """
-        self._ready()
         wanted = algorithm or self.algorithm
         if wanted == "map":
             _, posteriors = self.score_samples(X, lengths)
@@ -460,7 +459,7 @@ class BaseHMM(Estimator):
                 raise ValueError(f"X{list(at)} is {array[at]}; X must be finite")
         return array
 
-    def _expected(
+    def _e_step(
         self, data: Any, passes: Passes, threads: int, transitions: bool
     ) -> Floats | None:
         """See `Passes.expect`."""

@@ -57,7 +57,7 @@ def _iterate(model: Any, data: Any, passes: Passes, threads: int) -> None:
     monitor._reset()
     with np.errstate(under="ignore"):  # probabilities may be as small as they like
         for _ in range(model.n_iter):
-            sums = model._expected(data, passes, threads, "t" in model.params)
+            sums = model._e_step(data, passes, threads, "t" in model.params)
             log_prob = float(passes.log_z.sum())
             stats: dict[str, Any] = model._accumulate(data, passes, threads)
             stats["start"], stats["trans"] = passes.starts(), sums
