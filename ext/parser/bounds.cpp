@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <stdexcept>
 
 #include "core/logs.h"
@@ -108,25 +107,23 @@ PairBounds::PairBounds(const Templates& templates, Kind kind, const float* weigh
             whole = {std::min(whole.least, least * step_), std::max(whole.most, most * step_)};
         }
     }
-    order_.resize(at(set.size()));
-    std::iota(order_.begin(), order_.end(), 0);
-    std::stable_sort(order_.begin(), order_.end(), [&](int32_t a, int32_t b) {
+    const int middle = siblings ? 0 : 1;
+    for (int32_t t = 0; t < static_cast<int32_t>(set.size()); ++t) {
+        (set.all[at(t)].of[middle].empty() ? apart_ : others_).push_back(t);
+    }
+    std::stable_sort(others_.begin(), others_.end(), [&](int32_t a, int32_t b) {
         return of[at(a)].most - of[at(a)].least > of[at(b)].most - of[at(b)].least;
     });
-    rest_.assign((order_.size() + kAtOnce - 1) / kAtOnce + 1, Range{-rounding, rounding});
-    for (size_t k = order_.size(); k-- > 0;) {
-        const Range& own_range = of[at(order_[k])];
+    rest_.assign((others_.size() + kAtOnce - 1) / kAtOnce + 1, Range{-rounding, rounding});
+    for (size_t k = others_.size(); k-- > 0;) {
+        const Range& own_range = of[at(others_[k])];
         for (size_t q = 0; q <= k / kAtOnce; ++q) {
             rest_[q] = {rest_[q].least + own_range.least, rest_[q].most + own_range.most};
         }
     }
     any_ = rest_[0];
-    const int middle = siblings ? 0 : 1;
-    rest_apart_ = any_;
-    for (int32_t t = 0; t < static_cast<int32_t>(set.size()); ++t) {
-        if (!set.all[at(t)].of[middle].empty()) continue;
-        apart_.push_back(t);
-        rest_apart_ = {rest_apart_.least - of[at(t)].least, rest_apart_.most - of[at(t)].most};
+    for (const int32_t t : apart_) {
+        any_ = {any_.least + of[at(t)].least, any_.most + of[at(t)].most};
     }
 }
 

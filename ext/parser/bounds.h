@@ -59,47 +59,46 @@ class PairBounds {
   public:
     PairBounds(const Templates& templates, Kind kind, const float* weights);
 
-    // Whether the potential of a pair with these keys lies in `safe`, as far as bounds tell. Lines
-    // that can say most are asked first, until the others make no difference.
-    bool within(const Keys& keys, const Range& safe) const {
-        int32_t least = 0, most = 0;
-        for (size_t k = 0;; k += kAtOnce) {
-            const Range& rest = rest_[k / kAtOnce];
-            if (safe.holds({least * step_ + rest.least, most * step_ + rest.most})) return true;
-            if (k >= order_.size()) return false;
-            for (size_t i = k; i < std::min(k + kAtOnce, order_.size()); ++i) {
-                const Bytes& own = line_[at(keys.line[order_[i]] - first_)];
-                least += own.least;
-                most += own.most;
-            }
-        }
-    }
-    // Sums of the bounds of some templates.
+    // Sums of the bounds of some templates, and how many of the others are in them.
     struct Sum {
         static constexpr int32_t kUnknown = INT32_MIN;
         int32_t least = kUnknown, most = 0;  // times step_
+        size_t others = 0;
+        bool known() const { return least != kUnknown; }
     };
     // The sum of templates without a word of the head of both arcs, or of the arc between: the same
     // for all pairs with these two other words.
     Sum apart(const Keys& keys) const {
         Sum sum{0, 0};
-        for (const int32_t t : apart_) {
-            const Bytes& own = line_[at(keys.line[t] - first_)];
-            sum.least += own.least;
-            sum.most += own.most;
-        }
+        for (const int32_t t : apart_) add(keys, t, &sum);
         return sum;
     }
+    // Whether the potential of a pair with this sum lies in `safe`, as far as bounds tell.
     bool within(const Sum& sum, const Range& safe) const {
-        return sum.least != Sum::kUnknown && safe.holds({sum.least * step_ + rest_apart_.least,
-                                                         sum.most * step_ + rest_apart_.most});
+        const Range& rest = rest_[sum.others / kAtOnce];
+        return safe.holds({sum.least * step_ + rest.least, sum.most * step_ + rest.most});
     }
-    // Asks for what `within` reads as a rule.
-    void prefetch(const Keys& keys) const {
-        const size_t count = std::min(order_.size(), 3 * kAtOnce);
-        for (size_t i = 0; i < count; ++i) {
-            prefetch_line(&line_[at(keys.line[order_[i]] - first_)]);
+    // The same with others asked, those that can say most first, until they make no difference or
+    // so many have been.
+    bool within(const Keys& keys, const Range& safe, size_t most, Sum* sum) const {
+        for (;;) {
+            if (within(*sum, safe)) return true;
+            if (sum->others >= std::min(most, others_.size())) return false;
+            const size_t end = std::min(sum->others + kAtOnce, others_.size());
+            for (size_t i = sum->others; i < end; ++i) add(keys, others_[i], sum);
+            sum->others += kAtOnce;
         }
+    }
+    static constexpr size_t kFirst = 8, kAll = SIZE_MAX;
+    // Asks for what these will read: the first others; the rest of them.
+    void prefetch(const Keys& keys, bool apart) const {
+        for (size_t i = 0; apart && i < apart_.size(); ++i) prefetch_line(&line(keys, apart_[i]));
+        for (size_t i = 0; i < std::min(kFirst, others_.size()); ++i) {
+            prefetch_line(&line(keys, others_[i]));
+        }
+    }
+    void prefetch_rest(const Keys& keys) const {
+        for (size_t i = kFirst; i < others_.size(); ++i) prefetch_line(&line(keys, others_[i]));
     }
     const Range& any() const { return any_; }  // potentials of all pairs of the kind
 
@@ -108,10 +107,17 @@ class PairBounds {
         int8_t least, most;  // times step_
     };
     static constexpr size_t kAtOnce = 4;
-    std::vector<int32_t> order_;  // templates
-    std::vector<int32_t> apart_;  // those without a word of the one in the middle
-    Range rest_apart_;            // of the others, and rounding
-    std::vector<Range> rest_;     // of those from each kAtOnce-th on, and rounding
+    const Bytes& line(const Keys& keys, int32_t t) const {
+        return line_[at(keys.line[t] - first_)];
+    }
+    void add(const Keys& keys, int32_t t, Sum* sum) const {
+        const Bytes& own = line(keys, t);
+        sum->least += own.least;
+        sum->most += own.most;
+    }
+    std::vector<int32_t> apart_;   // templates without a word of the one in the middle
+    std::vector<int32_t> others_;  // those with one
+    std::vector<Range> rest_;      // of others from each kAtOnce-th on, and rounding
     std::vector<Bytes> line_;     // (lines,) of the kind, from line first_ of the model
     int64_t first_ = 0;
     double step_ = 0.0;

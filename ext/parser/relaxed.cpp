@@ -47,18 +47,27 @@ struct Relaxed::Screen {
         if (safe[count].holds(bounds.any())) return;
         const int32_t* nodes = next.pair.nodes;
         place[count] = at(nodes[kind == Kind::kSibling] * stride + nodes[2]);
-        if (bounds.within(apart[place[count]], safe[count])) return;
+        const PairBounds::Sum& sum = apart[place[count]];
+        if (sum.known() && bounds.within(sum, safe[count])) return;
         own[count] = next;
         scorer.keys(kind, next.pair.nodes, &keys[count]);
-        bounds.prefetch(keys[count]);
+        bounds.prefetch(keys[count], !sum.known());
         if (++count == kBatch) flush();
     }
     void flush() {
-        int left[kBatch], size = 0;
+        int open[kBatch], left[kBatch], n_open = 0, size = 0;
+        PairBounds::Sum sums[kBatch];
         for (int i = 0; i < count; ++i) {
             PairBounds::Sum& sum = apart[place[i]];
-            if (sum.least == PairBounds::Sum::kUnknown) sum = bounds.apart(keys[i]);
-            if (bounds.within(keys[i], safe[i])) continue;
+            if (!sum.known()) sum = bounds.apart(keys[i]);
+            sums[i] = sum;
+            if (bounds.within(keys[i], safe[i], PairBounds::kFirst, &sums[i])) continue;
+            bounds.prefetch_rest(keys[i]);
+            open[n_open++] = i;
+        }
+        for (int k = 0; k < n_open; ++k) {
+            const int i = open[k];
+            if (bounds.within(keys[i], safe[i], PairBounds::kAll, &sums[i])) continue;
             prefetch(weights, keys[i]);
             left[size++] = i;
         }
