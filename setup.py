@@ -268,6 +268,7 @@ extensions = [
             "ext/forest/nbest.cpp",
             "ext/forest/path_call.cpp",
             "ext/forest/path_cuts.cpp",
+            "ext/forest/path_decode.cpp",
             "ext/forest/path_islands.cpp",
             "ext/forest/plan.cpp",
             "ext/forest/score.cpp",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <new>
 #include <numeric>
 
@@ -37,8 +38,17 @@ struct Prepared {
 
 namespace {
 
+// (K, stride) the columns of a table, -inf beyond.
+template <class T>
+void columns_of(const T* table, int64_t K, int64_t stride, T* columns) {
+    std::fill_n(columns, K * stride, -std::numeric_limits<T>::infinity());
+    for (int64_t l = 0; l < K; ++l) {
+        for (int64_t k = 0; k < K; ++k) columns[k * stride + l] = table[l * K + k];
+    }
+}
+
 // `failed` of the scratch: no memory.
-Scores scores_of(const PackTable& packing, const Chains& c, int compute, Scratch& s) {
+Scores scores_of(const PackTable& packing, const Chains& c, int compute, bool columns, Scratch& s) {
     const int64_t K = c.n_labels, bytes = compute == kFloat32 ? 4 : 8;
     int64_t stride, size;
     packing.layout(compute, K, &stride, &size);
@@ -56,6 +66,18 @@ Scores scores_of(const PackTable& packing, const Chains& c, int compute, Scratch
             std::copy_n(static_cast<const float*>(c.transition), K * K, wide);
             scores.rows = wide;
         }
+    }
+    if (columns && K < Scores::kRowsFrom && compute == c.dtype) {
+        void* to = s.take(K * stride * bytes);
+        if (!to) return scores;
+        if (compute == kFloat32) {
+            columns_of(static_cast<const float*>(c.transition), K, stride,
+                       static_cast<float*>(to));
+        } else {
+            columns_of(static_cast<const double*>(c.transition), K, stride,
+                       static_cast<double*>(to));
+        }
+        scores.columns = to;
     }
     void* tops = s.take(stride * bytes);
     if (tops) packing.column_tops(compute, c.dtype, c.transition, K, tops);
@@ -84,7 +106,9 @@ Prepared* prepare(const Chains& c) {
     bool fits = listed ? pack_sparse(*listed, kFloat64, p->workspace, &p->packing)
                        : pack_table(p->level->packing, pool(), c, kLinear64, false, 1, p->workspace,
                                     &temporary, &p->packing, &control);
-    if (fits && c.transition) p->scores = scores_of(p->level->packing, c, kFloat64, p->workspace);
+    if (fits && c.transition) {
+        p->scores = scores_of(p->level->packing, c, kFloat64, true, p->workspace);
+    }
     if (!fits || p->workspace.failed) throw std::bad_alloc();
     return p.release();
 }
@@ -304,7 +328,8 @@ Scores Call::scores(const Chains& table, int compute, bool turned) {
         }
         c.transition = to;
     }
-    return s.failed ? Scores() : scores_of(level().packing, c, compute, s);
+    const bool columns = !r_.model.layout;  // of chains
+    return s.failed ? Scores() : scores_of(level().packing, c, compute, columns, s);
 }
 
 void Call::add_expectations(const std::vector<double>& sums, int64_t size) {

@@ -92,13 +92,25 @@ class PathCall : public Call {
     bool pass() override;
     bool best() override;
     void exact(const std::vector<int64_t>& some, bool may_cut);
+    // Longest first (ties: lowest index), by counting where lengths are ordinary.
+    std::vector<int64_t> by_length(const std::vector<int64_t>& order) const;
     // Puts those of the order that are cut in front, as probes of them say.
-    Cuts cut(std::vector<int64_t>& order);
-    // Compares what neighbours have found, and has done again what was wrong; `sums`: of each task.
-    // Returns the sequences that are not cut after all.
+    Cuts cut(std::vector<int64_t>& order, PathPass& p, Verb probe);
+    Cuts cut_messages(std::vector<int64_t>& order);
+    void do_chunks(PathPass& p, Verb verb, bool forward, int64_t first, int64_t last);
+    // Compares what neighbours have found in the chunks of a sequence, and passes on what is true
+    // where they differ; kApart: in too many places.
+    enum class Joined { kRight, kPassedOn, kApart };
+    Joined compare(PathPass& p, int64_t first, int64_t last, Verb compare, Verb pass_on);
+    // Has done again what was wrong; `sums`: of each task. Returns the sequences that are not cut
+    // after all.
     std::vector<int64_t> join(PathPass& p, const Cuts& cuts, const ForestPlan& plan,
                               std::vector<double>& sums, int64_t size);
     void do_again(PathPass& p, const ForestPlan& plan, std::vector<double>& sums, int64_t size);
+    // The best states of some sequences, into p.states, and their scores into p.log_z.
+    void best_states(PathPass& p, const std::vector<int64_t>& some, bool may_cut);
+    std::vector<int64_t> join_best(PathPass& p, const Cuts& cuts);
+    bool n_best(PathPass& p);  // false: no memory
     void sample();
     void find_islands();
     ForestPlan plan(const std::vector<int64_t>& order, const Cuts& cuts, int arithmetic) const;

@@ -12,32 +12,53 @@ CutRule& cut_rule() {
     return rule;
 }
 
-void cut_chain(const Chains& c, int64_t sequence, int64_t run_in, Cuts& cuts) {
-    // A chunk is so many times as long as its entry: the fewer the more groups there are to share.
-    constexpr int64_t kLeastTimes = 12, kMostTimes = 32, kGroups = 64;
-    const int64_t n = length(c, sequence), own = n - run_in, together = sequences_together(c);
-    int64_t count = 0;
-    if (cut_rule().chunk > 0) {
-        count = own / cut_rule().chunk;
-    } else {
-        // Chunks whose messages lie side by side go faster, unless entries take most of them.
-        const int64_t number = c.dtype == kFloat32 ? 4 : 8, row = (c.n_labels + 7) / 8 * 8 * number;
-        const int64_t fits = kStoredBytes / row - 2 * run_in, least = 4 * run_in;
-        int64_t wanted = std::clamp(own / kGroups, kLeastTimes * run_in * together,
-                                    kMostTimes * run_in * together);
-        if (fits >= least) wanted = std::min(wanted, fits * together);
-        count = together * std::max(int64_t{2}, (own + wanted - 1) / wanted);
-    }
+namespace {
+
+// A chunk is so many times as long as its entry: the fewer the more groups there are to share.
+constexpr int64_t kLeastTimes = 12, kMostTimes = 32, kGroups = 64;
+
+int64_t chunks_of_messages(const Chains& c, int64_t own, int64_t run_in) {
+    // Chunks whose messages lie side by side go faster, unless entries take most of them.
+    const int64_t together = sequences_together(c);
+    const int64_t number = c.dtype == kFloat32 ? 4 : 8, row = (c.n_labels + 7) / 8 * 8 * number;
+    const int64_t fits = kStoredBytes / row - 2 * run_in, least = 4 * run_in;
+    int64_t wanted = std::clamp(own / kGroups, kLeastTimes * run_in * together,
+                                kMostTimes * run_in * together);
+    if (fits >= least) wanted = std::min(wanted, fits * together);
+    return together * std::max(int64_t{2}, (own + wanted - 1) / wanted);
+}
+
+// Entries and the way back into a chunk are passed through one way.
+int64_t chunks_of_best(int64_t own, int64_t run_in) {
+    const int64_t wanted = std::max(own / (kGroups * kBestTogether), 2 * kLeastTimes * run_in);
+    return kBestTogether * std::max(int64_t{2}, own / (kBestTogether * wanted));
+}
+
+// `count` chunks of one length, but for the last, with `run_in` before and `run_out` behind.
+void cut_evenly(int64_t n, int64_t sequence, int64_t run_in, int64_t run_out, int64_t count,
+                Cuts& cuts) {
+    const int64_t own = n - run_in;
     if (count < 2 || own < 2) return;
     const int64_t step = (own + count - 1) / count;
     count = (own + step - 1) / step;
     for (int64_t j = 0; j < count; ++j) {
         const int64_t begin = j * step;
-        cuts.chunk.push_back({sequence, begin, std::min(n, begin + step + 2 * run_in),
+        cuts.chunk.push_back({sequence, begin, std::min(n, begin + step + run_in + run_out),
                               j > 0 ? begin + run_in : 0,
                               j + 1 < count ? begin + step + run_in : n});
     }
     cuts.end.push_back(static_cast<int64_t>(cuts.chunk.size()));
+}
+
+}  // namespace
+
+void cut_chain(const Chains& c, int64_t sequence, int64_t run_in, bool best, Cuts& cuts) {
+    const int64_t n = length(c, sequence), own = n - run_in;
+    const int64_t count = cut_rule().chunk > 0 ? own / cut_rule().chunk
+                          : best               ? chunks_of_best(own, run_in)
+                                               : chunks_of_messages(c, own, run_in);
+    // Ways back join sooner than rows agree.
+    cut_evenly(n, sequence, run_in, best ? (run_in + 1) / 2 : run_in, count, cuts);
 }
 
 }  // namespace vs

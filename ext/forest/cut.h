@@ -22,6 +22,7 @@ struct ChunkEnd {
     int32_t status = kOk;
     bool wrong_f = false, wrong_b = false;
     bool left_out = false;  // its sequence is not cut after all
+    int64_t into = -1;      // of the best states, the one before its own part
 };
 
 // Which chains are cut, and how. Zeros: by (n, K), and by a probe of the chain.
@@ -39,16 +40,16 @@ struct Cuts {
     int64_t first(size_t which) const { return which > 0 ? end[which - 1] : 0; }
 };
 
-// How many chunks from `first` on, before `last`, go side by side: of one sequence, the longest
-// first.
-inline int64_t chunks_together(const Chains& c, const Chunk* chunk, int64_t first, int64_t last) {
-    const int64_t most = sequences_together(c);
+// How many chunks from `first` on, before `last`, go side by side, at most `most`: of one sequence,
+// the longest first.
+inline int64_t chunks_together(const Chunk* chunk, int64_t first, int64_t last, int64_t most) {
     int64_t m = 1;
     while (m < most && first + m < last && chunk[first + m].sequence == chunk[first].sequence) ++m;
     return m;
 }
 
-// Cuts a sequence into chunks of one length, as (n, K) and `run_in` say, unless it is too short.
-void cut_chain(const Chains& c, int64_t sequence, int64_t run_in, Cuts& cuts);
+// Cuts a sequence into chunks of one length, as (n, K) and `run_in` say, unless it is too short;
+// `best`: for its best states.
+void cut_chain(const Chains& c, int64_t sequence, int64_t run_in, bool best, Cuts& cuts);
 
 }  // namespace vs

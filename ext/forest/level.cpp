@@ -9,7 +9,7 @@
 #include "forest/branching_pass.h"
 #include "forest/likely.h"
 #include "rows/listed_row.h"
-#include "forest/path_best.h"
+#include "forest/path_best_tasks.h"
 #include "forest/path_island_rows.h"
 #include "forest/path_pass.h"
 #include "islands/bind.h"
@@ -80,6 +80,12 @@ static void run_in(vs::Pass* pass, const vs::Work& w) {
             return cut_task<D>(path(pass), w);
         case vs::Verb::kPathSample:
             return sample_task<D>(path(pass), w.item, w.worker);
+        case vs::Verb::kPathBest:
+        case vs::Verb::kPathBestProbe:
+        case vs::Verb::kPathBestCompare:
+        case vs::Verb::kPathBestAgain:
+        case vs::Verb::kPathBestScore:
+            return best_path(path(pass), w);
         case vs::Verb::kUp:
             return tree_up<D>(trees(pass), w.item.first, w.worker);
         case vs::Verb::kDown:
@@ -196,7 +202,6 @@ static const vs::Level kLevel = {
     islands<PathRows, vs::PathIslands>,
     islands<BranchingRows, vs::BranchingPass>,
     weigh,
-    viterbi,
     prefix_scores,
     best,
     likely,

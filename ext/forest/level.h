@@ -34,6 +34,9 @@ struct PathPass : Pass {
     bool again = false;  // chunks whose entries were wrong are done again
     double agree = 0.0;  // see CutRule
     int64_t run_in = 0;  // the answer of a probe
+    // Of passes to the best states: the table, or null where each edge has its own; one per worker.
+    const Scores* scores = nullptr;
+    Patience* patience = nullptr;
 };
 
 // A part of a sequence in log Z. Parts have a fixed size, so that sums do not show who added them.
@@ -114,6 +117,13 @@ enum class Verb {
     kPathProbe,
     kPathCompare,
     kPathPassOn,
+    kPathBest,  // the best states by kind: of sequences, of chunks
+    // By the calling thread, likewise: a probe; compares rows that enter (kForward) or states that
+    // are left; does a chunk again from the true row (kForward), and to the true state; adds up.
+    kPathBestProbe,
+    kPathBestCompare,
+    kPathBestAgain,
+    kPathBestScore,
     kUp,  // blocks
     kDown,
     kEdges,           // slots: energies, pairwise marginals; the latter are added to `sums` too
@@ -134,10 +144,6 @@ struct Level {
     const IslandVerbs* (*branching_islands)(int arithmetic);  // of a BranchingPass
     // First NaN, +inf or finite number beyond kLargest, or -1 and the largest finite magnitude.
     int64_t (*weigh)(int dtype, const void* x, int64_t n, double* found);
-    // table: null where each edge has its own.
-    void (*viterbi)(const Chains* c, const Scores* table, int64_t sequence, int64_t* states,
-                    double* score, Scratch* scratch, Patience* patience, Control* control,
-                    int caller);
     // The best score of a prefix that ends in each label: rows (n, stride of float64 in
     // PackTable::layout), double whatever the model is. table: of doubles, or null.
     void (*prefix_scores)(const Chains* c, const Scores* table, int64_t sequence, double* rows,

@@ -2,13 +2,13 @@
 //
 //   v_i(k) = u_i(k) + max_l (v_{i-1}(l) + t(l, k));   back-trace: argmax_l (v_{i-1}(l) + t(l, k))
 //
-// No back-pointers are stored: the trace reads one column of t per position.
+// No back-pointers are stored: the trace reads one column of t per position. Sequences, and chunks
+// of long ones, go through it in path_best_tasks.h.
 #pragma once
 
 #include <cmath>
 #include <type_traits>
 
-#include "core/sum.h"
 #include "rows/input.h"
 #include "rows/rows.h"
 #include "rows/sorted_scan.h"
@@ -55,59 +55,60 @@ static VS_INLINE void add_scores(const T* y, const T* u, int K, int Kp, T* v) {
     for (int k = K; k < Kp; ++k) v[k] = lowest;
 }
 
-// v_i of all positions, rows of `best` (n, Kp). CENTRED: each row less its largest entry, which
-// keeps scores near zero. False: stopped, or no memory.
+// v_i, position by position. CENTRED: each row less its largest entry, which keeps scores near zero.
 template <bool CENTRED, class In, class T>
-static bool best_prefixes(const Input<In>& in, const vs::Scores* table, int64_t sequence, T* best,
-                          vs::Scratch* scratch, vs::Patience* patience, vs::Control* control,
-                          bool caller) {
-    const vs::Chains& c = in.c;
-    const Tiling<T> g(c.n_labels);
-    const int K = g.K, Kp = g.Kp;
-    const int64_t begin = c.offset[sequence], n = c.offset[sequence + 1] - begin;
-    const int64_t edge = c.edge[sequence];
-    const T lowest = -static_cast<T>(INFINITY);
-    T* y = scratch->array<T>(3 * static_cast<int64_t>(Kp));
-    BestMessages<T> send;
-    if (best == nullptr || y == nullptr || (table && !send.init(g, *scratch, patience))) {
-        control->stop.store(2);
-        return false;
+class Prefixes {
+  public:
+    // `table`: null where each edge has its own.
+    Prefixes(const Input<In>& in, const vs::Scores* table)
+        : in_(in), table_(table), g_(in.c.n_labels) {}
+    Prefixes(const Prefixes&) = delete;
+    Prefixes& operator=(const Prefixes&) = delete;
+
+    // False: no memory.
+    bool open(vs::Scratch& scratch, vs::Patience* patience) {
+        y_ = scratch.array<T>(3 * static_cast<int64_t>(g_.Kp));
+        if (y_ == nullptr || (table_ && !send_.init(g_, scratch, patience))) return false;
+        u_ = y_ + g_.Kp;
+        for (int k = 0; k < 2 * g_.Kp; ++k) y_[k] = -static_cast<T>(INFINITY);
+        return true;
     }
-    T *u = y + Kp, *workspace = u + Kp;
-    for (int k = 0; k < 2 * Kp; ++k) y[k] = lowest;
-    Ticker ticker(control, caller, c.n_labels);
-    for (int64_t i = 0; i < n; ++i) {
-        if (!ticker.go_on()) return false;
-        T* v = best + i * Kp;
-        const T* scores = u;
-        if (std::is_same_v<T, In> && !in.decorated(i == 0, i == n - 1)) {
-            scores = reinterpret_cast<const T*>(in.unary + (begin + i) * K);
+    // The row v (Kp,) of a position: behind the row x, along an edge; or the first, x null.
+    void row(int64_t position, int64_t edge, bool head, bool tail, const T* x, T* v) {
+        const int K = g_.K, Kp = g_.Kp;
+        const T lowest = -static_cast<T>(INFINITY);
+        const T* scores = u_;
+        if (std::is_same_v<T, In> && !in_.decorated(head, tail)) {
+            scores = reinterpret_cast<const T*>(in_.unary + position * K);
         } else {
-            for (int k = 0; k < K; ++k) {
-                u[k] = in.template score_in<T>(begin + i, k, i == 0, i == n - 1);
-            }
+            for (int k = 0; k < K; ++k) u_[k] = in_.template score_in<T>(position, k, head, tail);
         }
-        if (i == 0) {
+        if (x == nullptr) {
             for (int k = 0; k < Kp; ++k) v[k] = k < K ? scores[k] : lowest;
         } else {
-            const T* x = v - Kp;
-            if (table) {
-                send.send(*table, x, y);
+            if (table_) {
+                send_.send(*table_, x, y_);
             } else {
-                const int64_t own = c.per_edge ? edge + i - 1 : 0;
-                max_sum_forward(in.transition + own * K * K, K, Kp, x, y, workspace);
+                max_sum_forward(in_.transition + edge * K * K, K, Kp, x, y_, u_ + Kp);
             }
-            add_scores(y, scores, K, Kp, v);
+            add_scores(y_, scores, K, Kp, v);
         }
-        if (!CENTRED) continue;
+        if (!CENTRED) return;
         const T top = row_max(v, K);
         if (top > lowest) {
             const Vec<T> most = Vec<T>::set1(top);
             for (int k = 0; k < Kp; k += Vec<T>::N) (Vec<T>::load(v + k) - most).store(v + k);
         }
     }
-    return true;
-}
+    int stride() const { return g_.Kp; }
+
+  private:
+    const Input<In>& in_;
+    const vs::Scores* table_;
+    const Tiling<T> g_;
+    BestMessages<T> send_;
+    T *y_ = nullptr, *u_ = nullptr;
+};
 
 // The first l with the largest x(l) + column(l); entries of the column lie a row of the table
 // apart.
@@ -150,65 +151,63 @@ static int best_before(const T* x, const T* column, int K, T most) {
     return from;
 }
 
-// `table`: null where each edge has its own.
+// From a state to the one before it, as best_of_all says.
 template <class In>
-static void viterbi_of(const vs::Chains* c, const vs::Scores* table, int64_t sequence,
-                       int64_t* states, double* score, vs::Scratch* scratch, vs::Patience* patience,
-                       vs::Control* control, bool caller) {
-    const Input<In> in(*c);
-    const int K = static_cast<int>(c->n_labels), Kp = Tiling<In>(K).Kp;
-    const int64_t begin = c->offset[sequence], n = c->offset[sequence + 1] - begin;
-    const int64_t edge = c->edge[sequence];
-    const In lowest = Input<In>::forbidden();
-    scratch->reset();
-    In* best = scratch->array<In>(n * Kp);
-    In* column = scratch->array<In>(2 * static_cast<int64_t>(Kp));
-    In* sums = column + Kp;
-    if (column == nullptr) {
-        control->stop.store(2);
-        return;
+class BackTrace {
+  public:
+    BackTrace(const Input<In>& in, const vs::Scores* table)
+        : in_(in), table_(table), K_(static_cast<int>(in.c.n_labels)), Kp_(Tiling<In>(K_).Kp) {}
+    bool open(vs::Scratch& scratch) {
+        column_ = scratch.array<In>(2 * static_cast<int64_t>(Kp_));
+        if (column_ == nullptr) return false;
+        for (int l = 0; l < 2 * Kp_; ++l) column_[l] = -static_cast<In>(INFINITY);
+        return true;
     }
-    for (int l = 0; l < 2 * Kp; ++l) column[l] = -static_cast<In>(INFINITY);
-    // Each row's maximum is moved into the total.
-    if (!best_prefixes<true>(in, table, sequence, best, scratch, patience, control, caller)) return;
-    int k = row_argmax(best + (n - 1) * Kp, K);
-    if (!(best[(n - 1) * Kp + k] > lowest)) {
-        *score = -INFINITY;
-        return;
-    }
-    vs::Sum total;
-    for (int64_t i = n - 1;; --i) {
-        states[i] = k;
-        total.add(static_cast<double>(in.score(begin + i, k, i == 0, i == n - 1)));
-        if (i == 0) break;
-        const In* x = best + (i - 1) * Kp;
-        if (table && table->listed) {
-            listed_column(*table->listed, k, Kp, column);
-            for (int l = 0; l < K; ++l) sums[l] = x[l] + column[l];
-            k = row_argmax(sums, K);
-            total.add(static_cast<double>(column[k]));
-            continue;
+    // Before the state k, from the row x along an edge.
+    int step(const In* x, int64_t edge, int k) {
+        if (table_ && table_->listed) {
+            listed_column(*table_->listed, k, Kp_, column_);
+            return sums(x, column_);
         }
-        const In* all = in.transition + (c->per_edge ? edge + i - 1 : 0) * K * K + k;
-        const int from = table && table->rows
-                             ? best_before(x, all, K, static_cast<const In*>(table->tops)[k])
-                             : best_of_all(x, all, K);
-        total.add(static_cast<double>(in.edge_score(edge + i - 1, from, k)));
-        k = from;
+        if (table_ && table_->columns) {
+            return sums(x, static_cast<const In*>(table_->columns) + int64_t{k} * Kp_);
+        }
+        const In* all = in_.transition + (in_.c.per_edge ? edge : 0) * K_ * K_ + k;
+        return table_ && table_->rows
+                   ? best_before(x, all, K_, static_cast<const In*>(table_->tops)[k])
+                   : best_of_all(x, all, K_);
     }
-    *score = total.total();
-}
 
-[[maybe_unused]] static void viterbi(const vs::Chains* c, const vs::Scores* table, int64_t sequence,
-                                     int64_t* states, double* score, vs::Scratch* scratch,
-                                     vs::Patience* patience, vs::Control* control, int caller) {
-    if (c->dtype == vs::kFloat32) {
-        viterbi_of<float>(c, table, sequence, states, score, scratch, patience, control,
-                          caller != 0);
-    } else {
-        viterbi_of<double>(c, table, sequence, states, score, scratch, patience, control,
-                           caller != 0);
+  private:
+    int sums(const In* x, const In* column) {
+        In* to = column_ + Kp_;
+        for (int l = 0; l < Kp_; l += Vec<In>::N) {
+            (Vec<In>::load(x + l) + Vec<In>::load(column + l)).store(to + l);
+        }
+        return row_argmax(to, K_);
     }
+
+    const Input<In>& in_;
+    const vs::Scores* table_;
+    const int K_, Kp_;
+    In* column_ = nullptr;
+};
+
+template <class In>
+static bool prefixes_of(const vs::Chains* c, const vs::Scores* table, int64_t sequence,
+                        double* rows, vs::Scratch* scratch, vs::Patience* patience,
+                        vs::Control* control, bool caller) {
+    const Input<In> in(*c);
+    Prefixes<false, In, double> v(in, table);
+    if (rows == nullptr || !v.open(*scratch, patience)) return false;
+    const int64_t begin = c->offset[sequence], n = c->offset[sequence + 1] - begin;
+    const int64_t stride = v.stride(), edge = c->per_edge ? c->edge[sequence] : 0;
+    Ticker ticker(control, caller, c->n_labels);
+    for (int64_t i = 0; i < n && ticker.go_on(); ++i) {
+        double* to = rows + i * stride;
+        v.row(begin + i, edge + i - 1, i == 0, i == n - 1, i == 0 ? nullptr : to - stride, to);
+    }
+    return true;
 }
 
 // As Level::prefix_scores.
@@ -216,13 +215,12 @@ static void viterbi_of(const vs::Chains* c, const vs::Scores* table, int64_t seq
                                            int64_t sequence, double* rows, vs::Scratch* scratch,
                                            vs::Patience* patience, vs::Control* control,
                                            int caller) {
-    if (c->dtype == vs::kFloat32) {
-        best_prefixes<false>(Input<float>(*c), table, sequence, rows, scratch, patience, control,
-                             caller != 0);
-    } else {
-        best_prefixes<false>(Input<double>(*c), table, sequence, rows, scratch, patience, control,
-                             caller != 0);
-    }
+    const bool ok =
+        c->dtype == vs::kFloat32
+            ? prefixes_of<float>(c, table, sequence, rows, scratch, patience, control, caller != 0)
+            : prefixes_of<double>(c, table, sequence, rows, scratch, patience, control,
+                                  caller != 0);
+    if (!ok) control->stop.store(2);
 }
 
 template <class In, class T>

@@ -1,31 +1,24 @@
 #include <algorithm>
-#include <limits>
-#include <new>
 
 #include "forest/call.h"
-#include "forest/nbest.h"
 
 namespace vs {
-namespace {
-
 // Longest first (ties: lowest index), by counting where lengths are ordinary.
-std::vector<int64_t> by_length(const Chains& c, const std::vector<int64_t>& order) {
+std::vector<int64_t> PathCall::by_length(const std::vector<int64_t>& order) const {
     int64_t longest = 0;
-    for (int64_t s : order) longest = std::max(longest, length(c, s));
+    for (int64_t s : order) longest = std::max(longest, length(c_, s));
     std::vector<int64_t> sorted(order);
     if (longest > 4 * static_cast<int64_t>(order.size()) + 1024) {
         std::stable_sort(sorted.begin(), sorted.end(),
-                         [&](int64_t a, int64_t b) { return length(c, a) > length(c, b); });
+                         [&](int64_t a, int64_t b) { return length(c_, a) > length(c_, b); });
         return sorted;
     }
     std::vector<int64_t> next(at(longest) + 2, 0);
-    for (int64_t s : order) ++next[at(longest - length(c, s)) + 1];
+    for (int64_t s : order) ++next[at(longest - length(c_, s)) + 1];
     for (size_t i = 1; i < next.size(); ++i) next[i] += next[i - 1];
-    for (int64_t s : order) sorted[at(next[at(longest - length(c, s))]++)] = s;
+    for (int64_t s : order) sorted[at(next[at(longest - length(c_, s))]++)] = s;
     return sorted;
 }
-
-}  // namespace
 
 PathCall::PathCall(const Request& request, Control& control) : Call(request, control) {
     if (islands_) return;
@@ -53,21 +46,28 @@ ForestPlan PathCall::plan(const std::vector<int64_t>& order, const Cuts& cuts,
                      r_.expectations ? r_.expectation_chunks : 0, is_log(arithmetic) ? 20.0 : 1.0);
 }
 
+Cuts PathCall::cut_messages(std::vector<int64_t>& order) {
+    if (is_log(arithmetic_)) return Cuts();
+    PathPass p;
+    fill(p);
+    return cut(order, p, Verb::kPathProbe);
+}
+
 void PathCall::show() {
     int steps[3];
     ladder(c_.dtype, r_.narrow, steps);
     arithmetic_ = steps[0];
-    std::vector<int64_t> order = by_length(c_, order_);
+    std::vector<int64_t> order = by_length(order_);
     session_.packing.reset();
     if (!order.empty() && length(c_, order[0]) >= cut_rule().least && !pack()) return;
-    const Cuts cuts = cut(order);
+    const Cuts cuts = cut_messages(order);
     const ForestPlan p = plan(order, cuts, arithmetic_);
     pool().show_plan(through(p.tasks.view("exact"), order), threads_for(p.nanoseconds, r_.threads));
 }
 
 void PathCall::exact(const std::vector<int64_t>& some, bool may_cut) {
-    std::vector<int64_t> order = by_length(c_, some);
-    const Cuts cuts = may_cut ? cut(order) : Cuts();
+    std::vector<int64_t> order = by_length(some);
+    const Cuts cuts = may_cut ? cut_messages(order) : Cuts();
     const ForestPlan whole = plan(order, cuts, arithmetic_);
     const Tasks& tasks = whole.tasks;
     const int64_t n_split = static_cast<int64_t>(whole.n_split);
@@ -114,7 +114,7 @@ void PathCall::sample() {
     // How many sequences a task draws from together: bits do not depend on it, and every thread has
     // some tasks.
     constexpr int64_t kTogether = 4, kTasks = 4;
-    const std::vector<int64_t> order = by_length(c_, order_);
+    const std::vector<int64_t> order = by_length(order_);
     const int64_t n = static_cast<int64_t>(order.size());
     const int64_t group = std::clamp(n / (kTasks * r_.threads), int64_t{1}, kTogether);
     PathPass p;
@@ -124,54 +124,6 @@ void PathCall::sample() {
         const Item item{group * task, std::min(n, group * (task + 1))};
         level().run(&p, {Verb::kPathSample, TaskKind::kPiece, item, worker, nullptr});
     });
-}
-
-bool PathCall::best() {
-    constexpr double kNone = -std::numeric_limits<double>::infinity();
-    const int64_t k = r_.n_best;
-    const std::vector<int64_t> order = by_length(c_, order_);
-    std::fill_n(log_z_ + c_.n_sequences, (k - 1) * c_.n_sequences, kNone);
-    for (int64_t s : order) log_z_[s] = kNone;
-    Scores own, wider;
-    if (!c_.per_edge) own = scores(c_, c_.dtype, false);
-    if (!c_.per_edge && k > 1) wider = scores(c_, kFloat64, false);
-    const Scores* const table = c_.per_edge ? nullptr : &own;
-    const Scores* const wide = c_.per_edge ? nullptr : &wider;
-    if (session_.packing.failed) return false;
-    int64_t stride, unused;
-    level().packing.layout(kFloat64, c_.n_labels, &stride, &unused);
-    const double total = position_cost(c_.n_labels) * static_cast<double>(c_.n_positions);
-
-    std::vector<Patience> patience(at(r_.threads));
-    const Plan plan("decode", static_cast<int64_t>(order.size()));
-    run(through(plan, order), threads_for(total, r_.threads), [&](int64_t task, int worker) {
-        const int64_t s = order[at(task)], begin = c_.offset[s], n = length(c_, s);
-        Scratch& scratch = session_.keep()[worker];
-        const auto viterbi = [&](int64_t* states, double* score) {
-            level().viterbi(&c_, table, s, states, score, &scratch, &patience[at(worker)],
-                            &control_, worker == 0);
-        };
-        if (k == 1) return viterbi(r_.states + begin, log_z_ + s);
-        try {  // an exception must not leave a worker of the pool
-            // Where rounding leaves a choice the best is what is returned for one alone.
-            std::vector<int64_t> first(at(n));
-            double score = kNone;
-            viterbi(first.data(), &score);
-            if (control_.stop.load() != 0 || score == kNone) return;
-            scratch.reset();
-            double* rows = scratch.array<double>(n * stride);
-            level().prefix_scores(&c_, wide, s, rows, &scratch, &patience[at(worker)], &control_,
-                                  worker == 0);
-            if (control_.stop.load() != 0) return;
-            n_best(c_, s, k, rows, stride, scratch, r_.states, log_z_, control_, worker == 0);
-            if (control_.stop.load() != 0) return;
-            lead_with(c_, s, k, first.data(), score, r_.states, log_z_);
-        } catch (const std::bad_alloc&) {
-            control_.stop.store(2);
-        }
-    });
-    for (int64_t s : order_) status_[at(s)] = log_z_[s] > kNone ? kOk : kInfeasible;
-    return true;
 }
 
 }  // namespace vs

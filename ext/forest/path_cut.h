@@ -26,10 +26,13 @@ namespace VS_NS {
 // The rows of a chunk: messages that have run in, and those that it ends with, both ways.
 enum class CutRow { kEntryForward, kLeftForward, kEntryBackward, kLeftBackward };
 
+template <class T>
+T* cut_row(const vs::PathPass* pass, int64_t stride, int64_t chunk, CutRow which) {
+    return static_cast<T*>(pass->cut_rows) + (4 * chunk + static_cast<int64_t>(which)) * stride;
+}
 template <class D>
 typename D::T* cut_row(const vs::PathPass* pass, const D& d, int64_t chunk, CutRow which) {
-    return static_cast<typename D::T*>(pass->cut_rows) +
-           (4 * chunk + static_cast<int64_t>(which)) * d.Kp;
+    return cut_row<typename D::T>(pass, int64_t{d.Kp}, chunk, which);
 }
 
 template <class D>
@@ -157,23 +160,31 @@ int64_t probe_at(vs::PathPass* pass, D& d, Ticker& ticker, int64_t sequence, int
     return kFarthest + 1;
 }
 
-// How far messages have to run in, 0: influence does not die. Read in a few places, by n alone.
+// The most steps(at, forward) in a few places of a sequence, by n alone; more than `farthest`:
+// influence does not die.
+template <class F>
+int64_t most_steps(int64_t n, int64_t farthest, F steps) {
+    const int64_t room = n - kBefore - farthest - 1;
+    const int64_t probes = n < 16384 ? 2 : n < 65536 ? 4 : 8;
+    int64_t most = room > 0 ? 0 : farthest + 1;
+    for (int64_t q = 0; q < 2 * probes && most <= farthest; ++q) {
+        const int64_t here = steps(room * (2 * (q / 2) + 1) / (2 * probes), q % 2 == 0);
+        most = here > most ? here : most;
+    }
+    return most;
+}
+// How far messages have to run in, 0: influence does not die.
 template <class D>
 int64_t probe_chain(vs::PathPass* pass, D& d, Ticker& ticker, int64_t sequence,
                     vs::Scratch& scratch) {
     const vs::Chains& c = pass->model.arrays;
     const int64_t n = c.offset[sequence + 1] - c.offset[sequence];
-    const int64_t room = n - kBefore - kFarthest - 1;
-    const int64_t probes = n < 16384 ? 2 : n < 65536 ? 4 : 8;
-    int64_t most = room > 0 ? 0 : kFarthest + 1;
-    for (int64_t q = 0; q < 2 * probes && most <= kFarthest; ++q) {
+    const int64_t most = most_steps(n, kFarthest, [&](int64_t at, bool forward) {
         const vs::Scratch::Mark mark = scratch.mark();
-        const int64_t steps =
-            probe_at(pass, d, ticker, sequence, room * (2 * (q / 2) + 1) / (2 * probes), q % 2 == 0,
-                     scratch);
+        const int64_t steps = probe_at(pass, d, ticker, sequence, at, forward, scratch);
         scratch.rewind(mark);
-        most = steps > most ? steps : most;
-    }
+        return steps;
+    });
     for (int64_t run_in : {16, 32, 64, 96}) {
         if (4 * most <= 3 * run_in) return run_in;
     }

@@ -17,12 +17,10 @@ int32_t worse(int32_t a, int32_t b) {
 
 }  // namespace
 
-Cuts PathCall::cut(std::vector<int64_t>& order) {
+Cuts PathCall::cut(std::vector<int64_t>& order, PathPass& p, Verb probe) {
     const CutRule rule = cut_rule();
     Cuts cuts;
-    if (rule.least < 0 || is_log(arithmetic_)) return cuts;
-    PathPass p;
-    fill(p);
+    if (rule.least < 0) return cuts;
     p.scratch = session_.temporary();
     p.agree = rule.agree;
     std::vector<int64_t> in_chunks, rest;
@@ -32,16 +30,50 @@ Cuts PathCall::cut(std::vector<int64_t>& order) {
             if (rule.run_in > 0) {
                 p.run_in = rule.run_in;
             } else {
-                level().run(&p, {Verb::kPathProbe, TaskKind::kPiece, {s, s + 1}, 0, nullptr});
+                level().run(&p, {probe, TaskKind::kPiece, {s, s + 1}, 0, nullptr});
             }
         }
         const size_t before = cuts.chunk.size();
-        if (p.run_in > 0) cut_chain(c_, s, p.run_in, cuts);
+        const bool best = probe == Verb::kPathBestProbe;
+        if (p.run_in > 0) cut_chain(c_, s, p.run_in, best, cuts);
         (cuts.chunk.size() > before ? in_chunks : rest).push_back(s);
     }
     order = in_chunks;
     order.insert(order.end(), rest.begin(), rest.end());
     return cuts;
+}
+
+void PathCall::do_chunks(PathPass& p, Verb verb, bool forward, int64_t first, int64_t last) {
+    const TaskKind kind = forward ? TaskKind::kForward : TaskKind::kBackward;
+    if (first < last) level().run(&p, {verb, kind, {first, last}, 0, nullptr});
+}
+
+PathCall::Joined PathCall::compare(PathPass& p, int64_t first, int64_t last, Verb compare,
+                                   Verb pass_on) {
+    do_chunks(p, compare, true, first + 1, last);
+    if (!one_way_) do_chunks(p, compare, false, first, last - 1);
+    int64_t wrong = 0;
+    for (int64_t i = first; i < last; ++i) {
+        wrong += p.chunk_end[i].wrong_f + p.chunk_end[i].wrong_b;
+    }
+    if (wrong == 0) return Joined::kRight;
+    // Passing messages on in order takes longer than a pass from both ends; of the best states, no
+    // longer than all in order.
+    const int64_t few = compare == Verb::kPathBestCompare ? 2 : 8;
+    if (cut_rule().run_in == 0 && few * wrong > last - first) return Joined::kApart;
+    for (int64_t i = first + 1; i < last && !control_.stop.load(); ++i) {
+        if (!p.chunk_end[i].wrong_f) continue;
+        do_chunks(p, pass_on, true, i, i + 1);
+        do_chunks(p, compare, true, i + 1, std::min(i + 2, last));
+    }
+    // Chunks that were done again may end otherwise.
+    if (!one_way_) do_chunks(p, compare, false, first, last - 1);
+    for (int64_t i = last - 2; i >= first && !control_.stop.load(); --i) {
+        if (!p.chunk_end[i].wrong_b) continue;
+        do_chunks(p, pass_on, false, i, i + 1);
+        do_chunks(p, compare, false, std::max(i - 1, first), i);
+    }
+    return Joined::kPassedOn;
 }
 
 std::vector<int64_t> PathCall::join(PathPass& p, const Cuts& cuts, const ForestPlan& whole,
@@ -51,10 +83,6 @@ std::vector<int64_t> PathCall::join(PathPass& p, const Cuts& cuts, const ForestP
     p.scratch = session_.temporary();
     p.agree = cut_rule().agree;
     const auto ends = [&](size_t which) { return Item{cuts.first(which), cuts.end[which]}; };
-    const auto do_chunk = [&](Verb verb, bool forward, int64_t first, int64_t last) {
-        const TaskKind kind = forward ? TaskKind::kForward : TaskKind::kBackward;
-        level().run(&p, {verb, kind, {first, last}, 0, nullptr});
-    };
     bool any = false;
     // What its chunks have added to sums is taken back; positions count when they are done again.
     const auto leave_out = [&](size_t which) {
@@ -80,30 +108,11 @@ std::vector<int64_t> PathCall::join(PathPass& p, const Cuts& cuts, const ForestP
         const int64_t first = ends(which).first, last = ends(which).last;
         read_status(which);
         if (status[which] != kOk) continue;
-        do_chunk(Verb::kPathCompare, true, first + 1, last);
-        if (!one_way_) do_chunk(Verb::kPathCompare, false, first, last - 1);
-        int64_t wrong = 0;
-        for (int64_t i = first; i < last; ++i) {
-            wrong += p.chunk_end[i].wrong_f + p.chunk_end[i].wrong_b;
-        }
-        if (wrong == 0) continue;
-        any = true;
-        // Passing messages on in order takes longer than a pass from both ends.
-        if (cut_rule().run_in == 0 && 8 * wrong > last - first) {
-            uncut.push_back(cuts.chunk[at(first)].sequence);
-            leave_out(which);
-            continue;
-        }
-        for (int64_t i = first + 1; i < last && !control_.stop.load(); ++i) {
-            if (!p.chunk_end[i].wrong_f) continue;
-            do_chunk(Verb::kPathPassOn, true, i, i + 1);
-            if (i + 1 < last) do_chunk(Verb::kPathCompare, true, i + 1, i + 2);
-        }
-        for (int64_t i = last - 2; i >= first && !control_.stop.load(); --i) {
-            if (!p.chunk_end[i].wrong_b) continue;
-            do_chunk(Verb::kPathPassOn, false, i, i + 1);
-            if (i > first) do_chunk(Verb::kPathCompare, false, i - 1, i);
-        }
+        const Joined joined = compare(p, first, last, Verb::kPathCompare, Verb::kPathPassOn);
+        any |= joined == Joined::kPassedOn;
+        if (joined != Joined::kApart) continue;
+        uncut.push_back(cuts.chunk[at(first)].sequence);
+        leave_out(which);
     }
     p.again = true;
     while (any && !control_.stop.load()) {

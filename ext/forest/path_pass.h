@@ -278,7 +278,7 @@ void exact_task(vs::PathPass* pass, const vs::Work& work) {
         const int64_t together = vs::sequences_together(c);
         for (int64_t i = first, next; i < last; i = next) {
             const vs::Scratch::Mark mark = scratch.mark();
-            next = chunks                ? i + vs::chunks_together(c, pass->chunk, i, last)
+            next = chunks                ? i + vs::chunks_together(pass->chunk, i, last, together)
                    : last - i < together ? last
                                          : i + together;
             if (chunks && pass->chunk_end[i].left_out) continue;

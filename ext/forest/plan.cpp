@@ -27,11 +27,11 @@ double sums_of(int64_t most, double labels) {
     return std::max(1.0, std::min(static_cast<double>(most), 8e6 / (labels * labels)));
 }
 
-// Groups of chunks that go side by side, of one sequence each, in at most `most` tasks or so.
-void add_chunks(const Chains& c, const Cuts& cuts, double cost, double most, ForestPlan& plan) {
-    const auto messages = [](const Chunk& part) {
-        return static_cast<double>((part.end - part.first) + (part.last - part.begin) - 2);
-    };
+// Groups of `together` chunks that go side by side, of one sequence each, in at most `most` tasks or
+// so; messages(chunk).
+template <class F>
+void add_chunks(const Cuts& cuts, int64_t together, double cost, double most, ForestPlan& plan,
+                F messages) {
     const int64_t n = static_cast<int64_t>(cuts.chunk.size());
     double total = 0.0;
     for (const Chunk& part : cuts.chunk) total += messages(part);
@@ -39,7 +39,7 @@ void add_chunks(const Chains& c, const Cuts& cuts, double cost, double most, For
     for (int64_t i = 0, j = 0; i < n; i = j) {
         double sum = 0.0;
         while (j < n && sum < target) {
-            const int64_t end = j + chunks_together(c, cuts.chunk.data(), j, n);
+            const int64_t end = j + chunks_together(cuts.chunk.data(), j, n, together);
             for (; j < end; ++j) sum += messages(cuts.chunk[at(j)]);
         }
         plan.tasks.add(TaskKind::kChunks, i, j, sum);
@@ -56,7 +56,10 @@ ForestPlan plan_path(const Chains& c, const std::vector<int64_t>& order, const C
     const size_t together = static_cast<size_t>(sequences_together(c));
     for (int64_t s : order) plan.nanoseconds += cost * static_cast<double>(length(c, s));
     const size_t n_cut = cuts.end.size();
-    add_chunks(c, cuts, cost, expectations ? sums_of(expectations, labels) : 1e300, plan);
+    add_chunks(cuts, sequences_together(c), cost,
+               expectations ? sums_of(expectations, labels) : 1e300, plan, [](const Chunk& part) {
+                   return static_cast<double>(part.end - part.first + part.last - part.begin - 2);
+               });
     if (threads > 1 && split) {
         const double worth = std::max(20e3, plan.nanoseconds / (2.0 * threads));
         while (n_cut + plan.n_split < order.size() &&
@@ -97,6 +100,21 @@ ForestPlan plan_path(const Chains& c, const std::vector<int64_t>& order, const C
         plan.tasks.add(TaskKind::kSequences, static_cast<int64_t>(i), static_cast<int64_t>(j),
                        messages);
         i = j;
+    }
+    plan.tasks.finish();
+    return plan;
+}
+
+ForestPlan plan_best(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts) {
+    ForestPlan plan;
+    const double cost = position_cost(c.n_labels);
+    plan.nanoseconds = cost * static_cast<double>(c.n_positions);
+    add_chunks(cuts, kBestTogether, cost, 1e300, plan,
+               [](const Chunk& part) { return static_cast<double>(part.end - part.begin - 1); });
+    for (size_t i = cuts.end.size(); i < order.size(); ++i) {
+        const int64_t at = static_cast<int64_t>(i);
+        plan.tasks.add(TaskKind::kSequences, at, at + 1,
+                       static_cast<double>(length(c, order[i]) - 1));
     }
     plan.tasks.finish();
     return plan;

@@ -12,6 +12,10 @@ constexpr int kMostTogether = 32;
 // Messages of a lane that take no more lie beside those of the others; longer ones apart.
 constexpr int64_t kStoredBytes = int64_t{256} << 10;
 
+// How many sequences, or chunks, a pass to the best states takes side by side: none waits for the
+// other.
+constexpr int kBestTogether = 4;
+
 // Few while a table stays near the core, more where each reading of it costs more than a product.
 // Labels alone decide, so that no thread shows.
 inline int64_t sequences_together(const Chains& c) {

@@ -50,6 +50,7 @@ inline int ladder(int dtype, bool narrow, int* out) {
 // (sorted_scan.h) row by row with the largest entry of each column. All are of one type.
 struct Scores {
     const void *tiles = nullptr, *rows = nullptr, *tops = nullptr;
+    const void* columns = nullptr;  // (K, stride), -inf beyond: for steps back, below kRowsFrom
     const ListedScores* listed = nullptr;                      // in place of them
     static constexpr int64_t kRowsFrom = 128, kTilesTo = 512;  // labels
 };

@@ -21,8 +21,9 @@ class Kind(enum.IntEnum):
     ``PIECE`` does a part ``[first, last)`` of a loop whose parts do not wait for each other: the
     plan's label says of which. All others work on ``order[first:last]`` unless said otherwise.
 
-    Chains: ``SEQUENCES`` runs both passes of whole sequences. A long one is cut into chunks, which
-    ``CHUNKS`` runs; items count through these, chain by chain. One in which influence does not die
+    Chains: ``SEQUENCES`` runs both passes of whole sequences (or the way to their best states and
+    back). A long one is cut into chunks, which ``CHUNKS`` runs; items count through these, chain by
+    chain. One in which influence does not die
     is cut in its middle: ``FORWARD`` and ``BACKWARD`` send messages to it from both ends,
     ``FORWARD_MEET`` and ``BACKWARD_MEET`` go on from there and write marginals.
 

@@ -1,0 +1,116 @@
+// The best configurations of chains.
+#include <algorithm>
+#include <limits>
+#include <new>
+
+#include "forest/call.h"
+#include "forest/nbest.h"
+
+namespace vs {
+namespace {
+
+constexpr double kNoScore = -std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+bool PathCall::best() {
+    for (int64_t s : order_) log_z_[s] = kNoScore;
+    PathPass p;
+    fill(p);
+    const Scores own = c_.per_edge ? Scores() : scores(c_, c_.dtype, false);
+    if (!c_.per_edge) p.scores = &own;
+    std::vector<Patience> patience(at(r_.threads));
+    p.patience = patience.data();
+    if (r_.n_best == 1) {
+        if (session_.packing.failed) return false;
+        best_states(p, order_, true);
+    } else if (!n_best(p)) {
+        return false;
+    }
+    for (int64_t s : order_) status_[at(s)] = log_z_[s] > kNoScore ? kOk : kInfeasible;
+    return true;
+}
+
+void PathCall::best_states(PathPass& p, const std::vector<int64_t>& some, bool may_cut) {
+    std::vector<int64_t> order = by_length(some);
+    const Cuts cuts = may_cut ? cut(order, p, Verb::kPathBestProbe) : Cuts();
+    const ForestPlan whole = plan_best(c_, order, cuts);
+    std::vector<ChunkEnd> ends(cuts.chunk.size());
+    int64_t row, unused;
+    level().packing.layout(c_.dtype, c_.n_labels, &row, &unused);
+    std::vector<double> rows(at(4 * row * bytes(c_.dtype) / 8) * cuts.chunk.size());
+    p.order = order.data();
+    p.chunk = cuts.chunk.data();
+    p.chunk_end = ends.data();
+    p.cut_rows = rows.data();
+    p.scratch = session_.keep();
+    run(through(whole.tasks.view("decode"), order), threads_for(whole.nanoseconds, r_.threads),
+        [&](int64_t task, int worker) {
+            level().run(&p, {Verb::kPathBest, whole.tasks.kind(task), whole.tasks.item(task),
+                             worker, nullptr});
+        });
+    const std::vector<int64_t> uncut = join_best(p, cuts);
+    if (!uncut.empty() && !control_.stop.load()) best_states(p, uncut, false);
+}
+
+std::vector<int64_t> PathCall::join_best(PathPass& p, const Cuts& cuts) {
+    std::vector<int64_t> uncut;
+    p.scratch = session_.temporary();
+    p.agree = cut_rule().agree;
+    for (size_t which = 0; which < cuts.end.size() && !control_.stop.load(); ++which) {
+        const int64_t first = cuts.first(which), last = cuts.end[which];
+        const int64_t s = cuts.chunk[at(first)].sequence;
+        // A guess forbids nothing: where it leads nowhere nothing does.
+        const auto dead = [&] {
+            return std::any_of(p.chunk_end + first, p.chunk_end + last,
+                               [](const ChunkEnd& e) { return e.status != kOk; });
+        };
+        if (dead()) continue;
+        const Joined joined =
+            compare(p, first, last, Verb::kPathBestCompare, Verb::kPathBestAgain);
+        if (joined == Joined::kApart) uncut.push_back(s);
+        if (joined == Joined::kApart || control_.stop.load() || dead()) continue;
+        level().run(&p, {Verb::kPathBestScore, TaskKind::kPiece, {s, s + 1}, 0, nullptr});
+    }
+    return uncut;
+}
+
+bool PathCall::n_best(PathPass& p) {
+    const int64_t k = r_.n_best;
+    std::fill_n(log_z_ + c_.n_sequences, (k - 1) * c_.n_sequences, kNoScore);
+    const Scores wider = c_.per_edge ? Scores() : scores(c_, kFloat64, false);
+    const Scores* const wide = c_.per_edge ? nullptr : &wider;
+    if (session_.packing.failed) return false;
+    int64_t stride, unused;
+    level().packing.layout(kFloat64, c_.n_labels, &stride, &unused);
+    // Where rounding leaves a choice the best is what is returned for one alone.
+    std::vector<int64_t> first(at(c_.n_positions));
+    std::vector<double> score(at(c_.n_sequences), kNoScore);
+    p.states = first.data();
+    p.log_z = score.data();
+    best_states(p, order_, true);
+    if (control_.stop.load()) return true;
+    const std::vector<int64_t> order = by_length(order_);
+    const double total = position_cost(c_.n_labels) * static_cast<double>(c_.n_positions);
+    const Plan plan("decode", static_cast<int64_t>(order.size()));
+    run(through(plan, order), threads_for(total, r_.threads), [&](int64_t task, int worker) {
+        const int64_t s = order[at(task)];
+        if (!(score[at(s)] > kNoScore)) return;
+        Scratch& scratch = session_.keep()[worker];
+        try {  // an exception must not leave a worker of the pool
+            scratch.reset();
+            double* rows = scratch.array<double>(length(c_, s) * stride);
+            level().prefix_scores(&c_, wide, s, rows, &scratch, p.patience + worker, &control_,
+                                  worker == 0);
+            if (control_.stop.load() != 0) return;
+            vs::n_best(c_, s, k, rows, stride, scratch, r_.states, log_z_, control_, worker == 0);
+            if (control_.stop.load() != 0) return;
+            lead_with(c_, s, k, first.data() + c_.offset[s], score[at(s)], r_.states, log_z_);
+        } catch (const std::bad_alloc&) {
+            control_.stop.store(2);
+        }
+    });
+    return true;
+}
+
+}  // namespace vs
