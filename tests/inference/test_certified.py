@@ -358,3 +358,110 @@ def test_empty_models(ask: dict[str, float], n: int) -> None:
         holds(r, exact.marginals, exact.log_z)
         assert r.marginals.shape == (n, model.n_labels)
         assert r.certify().error.shape == (n,)
+
+
+def widened(model: vs.Chain) -> vs.Chain:
+    """The same chain in float64, whose sums of scores are exact to 1e-16."""
+    wide = {
+        name: None if x is None else x.astype(np.float64)
+        for name, x in (("start", model.start), ("end", model.end))
+    }
+    given = model.sparse_transition
+    table: Any = model.transition.astype(np.float64)
+    if given is not None:
+        more = {
+            name: None if x is None else x.astype(np.float64)
+            for name, x in (("rows", given.rows), ("columns", given.columns))
+        }
+        entries = given.entries.astype(np.float64)
+        table = vs.SparseTransition(entries, given.default, **more)
+    return vs.Chain(model.unary.astype(np.float64), table, model.lengths, **wide)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e4, 1e8])
+@pytest.mark.parametrize("n", [1, 4])
+@pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-5])
+def test_sums_of_scores_in_float32_are_in_the_radius(size: float, n: int, tol: float) -> None:
+    """Those of the ends: 1e4 and 0.3 lose half of the digits of 0.3."""
+    rng = np.random.default_rng(0)
+    near = functools.partial(rng.normal, size, size=3)
+    model = vs.Chain(
+        rng.normal(size=(n, 3)).astype(np.float32),
+        rng.normal(size=(3, 3)).astype(np.float32),
+        start=near().astype(np.float32),
+        end=-near().astype(np.float32),
+    )
+    exact = vs.infer(widened(model))
+    found = [vs.infer(model, zeta=1 - 1e-9).certify()]
+    if tol >= 1e-3 and size < 1e4:
+        found.append(vs.infer(model, tol=tol))
+    else:
+        try:
+            found.append(vs.infer(model, tol=tol))
+        except ValueError as error:
+            assert "below" in str(error)  # noqa: PT017
+    for r in found:
+        holds(r, exact.marginals, exact.log_z)
+
+
+@pytest.mark.parametrize("size", [1.0, 50.0, 1e4])
+@pytest.mark.parametrize("k", [3, 100])
+@pytest.mark.parametrize("tree", [False, True])
+def test_rows_and_columns_in_float32_are_in_the_radius(size: float, k: int, tree: bool) -> None:
+    rng = np.random.default_rng(1)
+
+    def single(*shape: int) -> Any:
+        return (size * rng.normal(size=shape)).astype(np.float32)
+
+    # More pairs than lists are read for: sums of a default, a row and a column are made once.
+    entries = sp.csr_array(single(k, k) * (rng.random((k, k)) < 0.3), dtype=np.float32)
+    given = vs.SparseTransition(entries, float(single(1)[0]), rows=single(k), columns=single(k))
+    unary = rng.normal(size=(6, k)).astype(np.float32)
+    path = vs.Chain(unary, given)
+    exact = vs.infer(widened(path))
+    model: Any = vs.Tree([-1, 0, 1, 2, 3, 4], unary, given) if tree else path
+    for r in (vs.infer(model, tol=0.9), vs.infer(model, work=1e9), vs.infer(model).certify()):
+        holds(r, exact.marginals, exact.log_z)
+    assert "all pairs are read" in vs.infer(model, tol=0.9).reason
+
+
+def test_a_price_never_hides_what_is_impossible() -> None:
+    """The same error as without a price, whatever is bought."""
+    possible, forbidden = np.zeros((2, 2)), np.full((2, 2), -np.inf)
+    late = np.array([[0, -np.inf], [-np.inf, -np.inf]])
+    for unary, table in (
+        (np.zeros((5, 2)), forbidden),
+        (np.array([[0, -np.inf], [-np.inf, 0], [0, 0], [0, 0], [0, 0]]), late),
+        (np.array([[0, 0], [0, 0], [0, 0], [0, 0], [-np.inf, -np.inf]]), possible),
+    ):
+        model = vs.Chain(unary, table, lengths=[2, 3])
+        with pytest.raises(vs.InfeasibleError) as expected:
+            vs.infer(model)
+        for work in (0, 9, 1e9):
+            with pytest.raises(vs.InfeasibleError) as found:
+                vs.infer(model, work=work)
+            assert str(found.value) == str(expected.value)
+    tree = vs.Tree([-1, 0, 0, -1], np.array([[0, 0.0], [0, 0], [0, 0], [-np.inf] * 2]), possible)
+    with pytest.raises(vs.InfeasibleError) as expected:
+        vs.infer(tree)
+    with pytest.raises(vs.InfeasibleError) as found:
+        vs.infer(tree, work=0)
+    assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("work", [0.0, 2e7])
+def test_a_price_with_a_list_writes_no_dense_array(work: float) -> None:
+    rng = np.random.default_rng(2)
+    n, k = 20_000, 200
+    model = vs.Chain(4 * rng.normal(size=(n, k)), rng.normal(size=(k, k)), lengths=[20] * (n // 20))
+    dense = vs.infer(model, work=work)
+    tracemalloc.start()
+    r = vs.infer(model, work=work, keep=0.01)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.5 * n * k * 8
+    expected = np.where(dense.marginals >= 0.01, dense.marginals, 0.0)
+    listed = r.sparse().toarray()
+    np.testing.assert_array_equal(np.where(listed >= 0.01, listed, 0.0), expected)
+    np.testing.assert_array_equal(r.error, dense.error)
+    np.testing.assert_array_equal(r.log_z, dense.log_z)

@@ -12,7 +12,9 @@ So every step of a pass adds what it rounds to the logarithm of a message, and n
   A sum of K numbers is made in blocks (ext/rows/tile.h), and errs by those of a block and the number
   of blocks. Where a long chain is cut, messages agree to 2^-17 every 64 positions or more;
 * the sum of a default and of what differs from it subtracts at most half of itself, and errs by 4
-  times as much.
+  times as much;
+* a model in float32 adds its own scores in float32: those of the ends of a chain to a variable's,
+  and a row's and a column's to the default where a list is read whole.
 """
 
 from __future__ import annotations
@@ -72,6 +74,7 @@ def floor_of(model: Chain | Tree) -> float:
     sizes = sizes_of(model)
     n, r = int(sizes.max(initial=0)), max(largest_scores(model))
     single = 2.0**-22 if model.dtype == np.float32 else 0.0
+    single += math.expm1(min(2 * n * _table_loss(model) * U32, 700.0))
     return 8 * n * (model.n_labels + 1500 + r) * U64 + single
 
 
@@ -115,9 +118,11 @@ def double_errors(radius: Floats) -> Floats:
     return _errors(radius, SLACK64, 0.0)
 
 
-def single_radius(sizes: Integers, steps: float, given: float | Floats) -> Floats:
-    """Return the radius of passes in float32; `given`: what scores have lost."""
-    return np.asarray(2 * (sizes + 1.0) * (steps + given) * U32)
+def single_radius(
+    sizes: Integers, steps: float, given: float | Floats, once: float = 0.0
+) -> Floats:
+    """Return the radius of passes in float32; `given`: what scores have lost, `once`: at the ends."""
+    return np.asarray(2 * ((sizes + 1.0) * (steps + given) + once) * U32)
 
 
 def single_radius_errors(radius: Floats, labels: int) -> Floats:
@@ -148,7 +153,7 @@ def proof_of(model: Chain | Tree, log_z: Floats) -> Proof:
     r = max(largest_scores(model))
     radius = double_radius(sizes, model.n_labels, r)
     if single:
-        radius = radius + 4 * U32
+        radius = radius + (4 + 2 * sizes * _table_loss(model)) * U32
     return _proof(model, log_z, radius, SLACK64, U32 if single else 0.0)
 
 
@@ -157,20 +162,38 @@ def roundings(labels: int, apart: bool = False) -> int:
     return labels if apart else min(labels, _BLOCK + labels // _LEAST_BLOCK)
 
 
-def _single_step(model: Chain | Tree) -> tuple[float, float]:
-    """Return what a step in float32 rounds, and what scores lose."""
+def _table_loss(model: Chain | Tree) -> float:
+    """Return what the sums of a default, a row and a column lose, in units of U32, once an edge."""
+    table = model.sparse_transition if isinstance(model, Chain) else model.sparse_pairwise
+    if model.dtype != np.float32 or table is None or model.forest.listed is not None:
+        return 0.0
+    added = (table.rows is not None) + (table.columns is not None)
+    return float(added * largest_scores(model)[1])
+
+
+def _end_loss(model: Chain | Tree) -> float:
+    """Return what adding scores of ends loses, in units of U32, once a component."""
+    if model.dtype != np.float32 or not isinstance(model, Chain):
+        return 0.0
+    added = (model.start is not None) + (model.end is not None)
+    return float(added * largest_scores(model)[0])
+
+
+def _single_step(model: Chain | Tree) -> tuple[float, float, float]:
+    """Return what a step in float32 rounds, what scores lose, and what those of the ends do."""
     k, (node, edge) = model.n_labels, largest_scores(model)
     listed = model.forest.listed is not None
     apart = listed or model.forest.entries > k * k
     other = OTHER32 if model.dtype == np.float32 else _NARROWED
     steps = (roundings(k, apart) + other) * (4 if listed else 1)
     # A pass that is done again in logarithms adds scores in float64, as do a row's own.
-    return steps, 8 * (node + edge) * (U64 / U32)
+    return steps, 8 * (node + edge) * (U64 / U32) + _table_loss(model), _end_loss(model)
 
 
 def longest_single(model: Chain | Tree, tol: float) -> float:
     """Return the most variables of a component whose error in float32 is at most `tol`."""
-    return _roundings_within(model.n_labels, tol) / sum(_single_step(model)) - 1.0
+    steps, given, once = _single_step(model)
+    return (_roundings_within(model.n_labels, tol) - once) / (steps + given) - 1.0
 
 
 def single_proof(model: Chain | Tree, log_z: Floats) -> Proof:

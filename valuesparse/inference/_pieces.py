@@ -12,7 +12,7 @@ from valuesparse import _forest as native
 from valuesparse.models import Chain, Tree
 from valuesparse.models.tree import structure_of
 
-__all__ = ["Piece", "owner_of", "pieces", "sizes_of", "some"]
+__all__ = ["Piece", "owner_of", "pieces", "pieces_of", "sizes_of", "some"]
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
@@ -73,6 +73,13 @@ def some(model: Chain | Tree, components: Integers, dtype: np.dtype[Any] | None 
     chosen[components] = True
     variables = np.flatnonzero(chosen[owner_of(model)])
     return Piece(_forest(model, variables, components, kind), variables, components)
+
+
+def pieces_of(model: Chain | Tree, components: Integers, size: int) -> Iterator[Piece]:
+    """Yield pieces of some components, ascending, of about `size` variables or of one of these."""
+    first = np.concatenate([[0], np.cumsum(sizes_of(model)[components])])
+    for part in _cuts(first, size):
+        yield some(model, components[part])
 
 
 def _cuts(offset: Integers, size: int) -> Iterator[slice]:

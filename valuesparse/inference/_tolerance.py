@@ -15,14 +15,13 @@ from valuesparse.inference._asked import (
     fitting,
     in_types,
     pays_single,
-    require_feasible,
 )
 from valuesparse.inference._memory import empty
-from valuesparse.inference._pieces import owner_of, sizes_of, some
+from valuesparse.inference._pieces import owner_of, pieces_of, sizes_of, some
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, Tree
 from valuesparse.results._certificate import Proof, interval
-from valuesparse.results._listed import listed
+from valuesparse.results._listed import Listed, joined, listed
 
 __all__ = ["infer"]
 
@@ -31,6 +30,9 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+
+#: Bytes of marginals that are made at a time where few of them are listed.
+_PIECE_BYTES = 1 << 21
 
 
 def infer(
@@ -89,7 +91,11 @@ def _proved(result: Any, model: Chain | Tree, why: str, single: npt.NDArray[np.b
     names = _names(model)
     reason = f"{why}: {route}, whose rounding is bounded"
     if 0 < fast < single.size:
-        reason = f"{why}: float32 arithmetic for {fast} of {single.size} {names}, exact for others"
+        other = "default plus sparse" if result.stats["sequences_sparse"] else "exact"
+        reason = f"{why}: float32 arithmetic for {fast} of {single.size} {names}, {other} for others"
+    given = model.sparse_transition if isinstance(model, Chain) else model.sparse_pairwise
+    if given is not None and not result.stats["sequences_sparse"]:
+        reason += "; all pairs are read, listed or not"
     method = "certified" if fast else "exact"
     return result.with_proof(single, model, method=method, reason=reason, stats=stats)
 
@@ -148,25 +154,51 @@ def _for_a_price(
             return _listed(model, workers, watch, keep, why, model.dtype == _SINGLE)
         return _in_types(model, workers, watch, why, bought & (model.dtype == _SINGLE))
     n, k, count = model.forest.shape
+    if np.isneginf(_forest.limits_of(model)[0]):
+        _forest.log_z(model, workers)  # a pass that no budget counts: is anything possible?
     sizes, owner = sizes_of(model), owner_of(model)
     rest = ~bought[owner]
-    marginals, proof = local(model)
+    block = max(1, _PIECE_BYTES // (8 * k))
+    marginals = empty((n if keep is None else 0, k), model.dtype)
+    lists: list[Listed] = []
+    places: list[Integers] = []
+
+    def take(variables: slice | Integers, rows: Array) -> None:
+        if keep is None:
+            marginals[variables] = rows
+            return
+        lists.append(listed(np.ascontiguousarray(rows), keep, workers))
+        places.append(np.arange(n)[variables])
+
+    def take_rest(rows: slice, found: Array) -> None:
+        take(np.arange(n)[rows][rest[rows]], found[rest[rows]])
+
+    proof = local(model, block, workers, take_rest)
     log_z = (proof.log_z_lower + proof.log_z_upper) / 2
     log_z[~np.isfinite(log_z)] = proof.log_z_upper[~np.isfinite(log_z)]
-    if bought.any():
-        part = some(model, np.flatnonzero(bought), model.dtype)
-        rows, own = empty((part.size, k), model.dtype), np.empty(int(bought.sum()))
+    paid = int(sizes[bought].sum())
+    size, done, memory = (paid if keep is None else block), 0, empty((0, k), model.dtype)
+    for part in pieces_of(model, np.flatnonzero(bought), max(1, size)):
+        if memory.shape[0] < part.size:
+            memory = empty((part.size, k), model.dtype)
+        rows, own = memory[: part.size], np.empty(part.forest.shape[2])
         ask_piece(
             model, part, workers, own, rows, deadline=watch.left(),
-            progress=watch.part(0, part.size, n), late=watch.late,
+            progress=watch.part(done, done + part.size, n), late=watch.late,
         )  # fmt: skip
-        marginals[part.variables], log_z[bought] = rows, own
+        take(part.variables, rows)
+        log_z[part.components] = own
+        done += part.size
+    if bought.any():
         exact = _certified.proof_as_given(model, log_z).each(lambda: owner)
         proof = exact.where(bought, proof, ~rest)
     watch.finish(n)
     islands = np.full(n, -1, dtype=np.int32)
     counts = (0, count, int(2 * np.maximum(sizes - 1, 0)[bought].sum()), *[0] * 7)
-    result = _forest.result_of(model, marginals, log_z, islands, 1.0, counts)
+    whole = joined(lists).chosen(np.argsort(np.concatenate(places))) if lists else None
+    result = _forest.result_of(
+        model, None if keep is not None else marginals, log_z, islands, 1.0, counts, keep, whole
+    )
     some_bought, single = int(bought.sum()), model.dtype == _SINGLE
     stats = _stats(
         result, 0 if single else some_bought, some_bought if single else 0, int(price[bought].sum())
@@ -177,55 +209,62 @@ def _for_a_price(
         "from their own scores, which bound what messages can add"
     )
     fields: dict[str, Any] = {"method": "certified", "reason": reason, "stats": stats}
-    if keep is not None:
-        fields.update(_dense=None, _least=keep, _listed=listed(marginals, keep, workers))
     return result.with_proof(proof, model, **fields)
 
 
-def local(model: Chain | Tree) -> tuple[Array, Proof]:
-    """Return marginals of the variables' own scores, and what is proved about them.
+def local(
+    model: Chain | Tree, block: int, workers: int, take: Callable[[slice, Array], None]
+) -> Proof:
+    """Give marginals of the variables' own scores, some rows at a time, and return their proof.
 
     A message is a sum over rows of a table: its logarithms differ by no more than those of a row,
     so each neighbour adds the table's range to the radius.
     """
     n, k, count = model.forest.shape
     sizes, owner = sizes_of(model), owner_of(model)
-    scores = model.unary.astype(_DOUBLE)
     degree = np.zeros(n, dtype=np.int64)
-    before, after = _forest.ends(model)
-    for side in (before, after):
+    for side in _forest.ends(model):
         degree += np.bincount(side, minlength=n)
-    if isinstance(model, Chain):
-        full = np.flatnonzero(sizes)
-        if model.start is not None:
-            scores[model.offset[full]] += model.start
-        if model.end is not None:
-            scores[model.offset[full + 1] - 1] += model.end
-    if model.allowed is not None:
-        scores[~model.allowed] = -np.inf
-    top = scores.max(axis=1, initial=-np.inf)
-    dead = np.flatnonzero(np.isneginf(top))
-    if dead.size:
-        at, component = int(dead[0]), int(owner[dead[0]])
-        if isinstance(model, Chain):
-            at -= int(model.offset[component])
-        require_feasible(model, (component, at))
-    weights = np.exp(scores - top[:, None])
-    mass = weights.sum(axis=1)
-    base = np.bincount(owner, weights=top + np.log(mass), minlength=count)
     low, high = _forest.limits_of(model)
     with np.errstate(invalid="ignore", over="ignore"):
         node, edge = _certified.largest_scores(model)
         rounding = 16 * (k + 800 + node + edge) * _certified.U32
         spread = high - low if np.isfinite(low) else np.inf
         radius = np.where(degree > 0, degree * spread, 0.0) + rounding
-        edges = np.maximum(sizes - 1, 0)
-        margin = 16 * _certified.U64 * (sizes + 1.0) * (k + 800 + node + edge)
-        lower = base + np.where(edges > 0, edges * low, 0.0) - margin
-        upper = base + np.where(edges > 0, edges * high, 0.0) + margin
-    marginals = (weights / mass[:, None]).astype(model.dtype)
     slack = np.where(np.isfinite(radius), _certified.SLACK64, 1.0)
-    between = interval(marginals, radius, slack)
-    error = np.maximum(marginals - between[0], between[1] - marginals).max(axis=1, initial=0.0)
+    mass, error = np.empty(n), np.empty(n)
+    for first in range(0, n, block):
+        rows = slice(first, min(first + block, n))
+        scores = _own_scores(model, rows)
+        top = scores.max(axis=1, initial=-np.inf)
+        if np.isneginf(top).any():
+            _forest.log_z(model, workers)  # raises the error that names where nothing is left
+        weights = np.exp(scores - top[:, None])
+        sums = weights.sum(axis=1)
+        mass[rows] = top + np.log(sums)
+        marginals = (weights / sums[:, None]).astype(model.dtype)
+        lower, upper = interval(marginals, radius[rows], slack[rows])
+        error[rows] = np.maximum(marginals - lower, upper - marginals).max(axis=1, initial=0.0)
+        take(rows, marginals)
+    base = np.bincount(owner, weights=mass, minlength=count)
+    edges = np.maximum(sizes - 1, 0)
+    margin = 16 * _certified.U64 * (sizes + 1.0) * (k + 800 + node + edge)
+    with np.errstate(invalid="ignore"):
+        log_z_lower = base + np.where(edges > 0, edges * low, 0.0) - margin
+        log_z_upper = base + np.where(edges > 0, edges * high, 0.0) + margin
     error = np.minimum(error + 2.0**-53, 1.0)
-    return marginals, Proof(radius, slack, error, lower, upper, alike=False)
+    return Proof(radius, slack, error, log_z_lower, log_z_upper, alike=False)
+
+
+def _own_scores(model: Chain | Tree, rows: slice) -> Floats:
+    """Return the scores of some variables, those of the ends of chains included."""
+    scores = model.unary[rows].astype(_DOUBLE)
+    if isinstance(model, Chain):
+        full = np.flatnonzero(model.lengths)
+        ends = ((model.start, model.offset[full]), (model.end, model.offset[full + 1] - 1))
+        for more, at in ends:
+            if more is not None:
+                scores[at[(rows.start <= at) & (at < rows.stop)] - rows.start] += more
+    if model.allowed is not None:
+        scores[~model.allowed[rows]] = -np.inf
+    return scores
