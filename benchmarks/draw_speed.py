@@ -86,7 +86,9 @@ def rivals() -> None:
         axes.annotate(f" {x:g}", (max(x, 1.0), place), va="center", fontsize=7)
     axes.set(xscale="log", xlabel="times as long as valuesparse (below 1 the rival is faster)")
     axes.set_xlim(right=4.0 * max(times))
-    axes.set_yticks(range(len(rows)), [f"{row[0]}: {row[1]}" for row in rows], fontsize=7)
+    axes.set_yticks(
+        range(len(rows)), [f"{r[0]}: {r[1]}".replace("`", "") for r in rows], fontsize=7
+    )
     axes.axvline(1.0, color="black", linewidth=1)
     figure.savefig(IMAGES / "speed-rivals.png", dpi=110)
 

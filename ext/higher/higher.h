@@ -33,7 +33,7 @@ struct Ask {
     // of sequences is one task, so that the order of a sum is that of the data.
     double* triples = nullptr;
     int64_t chunks = 0;
-    int64_t* best = nullptr;     // (n_best, N); where there are fewer, -1, and -inf in log_z
+    int64_t* best = nullptr;  // (n_best, N); where there are fewer, -1, and -inf in log_z
     int64_t n_best = 1;
     int64_t* samples = nullptr;  // (size, N), by uniform numbers of that shape
     const double* uniforms = nullptr;

@@ -459,9 +459,7 @@ class BaseHMM(Estimator):
                 raise ValueError(f"X{list(at)} is {array[at]}; X must be finite")
         return array
 
-    def _e_step(
-        self, data: Any, passes: Passes, threads: int, transitions: bool
-    ) -> Floats | None:
+    def _e_step(self, data: Any, passes: Passes, threads: int, transitions: bool) -> Floats | None:
         """See `Passes.expect`."""
         return passes.expect(
             self.startprob_, self.transmat_, threads,
