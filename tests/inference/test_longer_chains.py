@@ -211,8 +211,8 @@ def test_segment_chains_by_enumeration(seed: int, k: int, longest: int, scale: f
 @pytest.mark.simd
 @settings(max_examples=40, deadline=None)
 @given(
-    seed=st.integers(0, 2**32 - 1), k=st.integers(1, 3), ties=st.booleans(), wanted=st.integers(1, 40),
-    longest=st.integers(0, 4),
+    seed=st.integers(0, 2**32 - 1), k=st.integers(1, 3), ties=st.booleans(),
+    wanted=st.integers(1, 40), longest=st.integers(0, 4),
 )  # fmt: skip
 def test_the_n_best_by_enumeration(
     seed: int, k: int, ties: bool, wanted: int, longest: int
