@@ -173,7 +173,7 @@ def test_a_fit_of_transitions_is_a_step_of_baum_welch(k: int) -> None:
 
 @pytest.mark.simd
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("k", "features"), [(1, 1), (3, 2), (5, 3), (9, 1)])
+@pytest.mark.parametrize(("k", "features"), [(1, 1), (3, 2), (5, 3), (9, 1), (3, 16), (2, 17)])
 def test_normal_densities_are_those_of_scipy(kind: str, k: int, features: int) -> None:
     rng = np.random.default_rng(5)
     root = rng.normal(size=(k, features, features))
