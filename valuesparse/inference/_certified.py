@@ -7,10 +7,10 @@ So every step of a pass adds what it rounds to the logarithm of a message, and n
 
 * float64: exp() errs by 4 u and by its argument, at most 700 u, and where a pass is done again in
   logarithms a score of size R by R u;
-* float32: arguments of exp() are at most 86, those of a table 41. Scores that are given in float64
-  are subtracted, and their arguments reduced, in float64: exp() errs by 3 u, whatever its argument.
-  A sum of K numbers is made in blocks (ext/rows/tile.h), and errs by those of a block and the number
-  of blocks. Where a long chain is cut, messages agree to 2^-17 every 64 positions or more;
+* float32: arguments of exp() are at most 86, those of a table 41. Scores in float64 are subtracted,
+  and their arguments reduced, in float64: exp() errs by 3 u, whatever its argument. A sum of K
+  numbers is made in blocks (ext/rows/tile.h), and errs by those of a block and the number of blocks.
+  Where a long chain is cut, messages agree to 2^-17 every 64 positions or more;
 * the sum of a default and of what differs from it subtracts at most half of itself, and errs by 4
   times as much;
 * a model in float32 adds its own scores in float32: those of the ends of a chain to a variable's,
@@ -158,7 +158,7 @@ def proof_of(model: Chain | Tree, log_z: Floats) -> Proof:
 
 
 def roundings(labels: int, apart: bool = False) -> int:
-    """Return how many roundings a sum in float32 over all labels has, in blocks or (`apart`) not."""
+    """Return the roundings of a sum in float32 over all labels, in blocks or (`apart`) not."""
     return labels if apart else min(labels, _BLOCK + labels // _LEAST_BLOCK)
 
 

@@ -259,9 +259,7 @@ class ForestResult(Result, Generic[Model]):
         wrong[self.islands < 0] = 0.0
         return Certificate(exact, proof, np.minimum(error + 2.0**-53, 1.0), np.minimum(wrong, 1.0))
 
-    def with_proof(
-        self, proof: Proof | npt.NDArray[np.bool_], model: Model, **fields: Any
-    ) -> Self:
+    def with_proof(self, proof: Proof | npt.NDArray[np.bool_], model: Model, **fields: Any) -> Self:
         """Return a copy as the result of `model` that knows what was proved, with other fields.
 
         `proof`: or which components went in float32, where two passes prove all.

@@ -48,9 +48,7 @@ class Queries(Protocol):
     def proved(self, model: Chain | Tree, threads: int | None) -> tuple[Array, Proof]:
         """Return exact marginals, and what is proved about them."""
 
-    def proof_for(
-        self, model: Chain | Tree, log_z: Floats, single: npt.NDArray[np.bool_]
-    ) -> Proof:
+    def proof_for(self, model: Chain | Tree, log_z: Floats, single: npt.NDArray[np.bool_]) -> Proof:
         """Return what passes prove, in float32 where `single` says so."""
 
     def ends(self, model: Chain | Tree) -> tuple[Integers, Integers]:
