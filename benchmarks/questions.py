@@ -5,6 +5,8 @@
 
 One thread. A question and `infer(model).marginals` are timed in turn, and the shortest of each
 counts. Where a question writes more than marginals, the column `output` has the ratio of the bytes.
+Of a hidden Markov model `score_samples` stands for `infer`. Questions to many rows count by the
+row.
 """
 
 from __future__ import annotations
@@ -12,13 +14,16 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from _machine import describe
 
 import valuesparse as vs
+import valuesparse.hmm
 
 Call = Callable[[], object]
+Questions = Iterator[tuple[str, Call, float]]
 SIZES = ("small", "batch", "long", "per-edge", "masked", "extreme")
 #: Positions of one sequence or tree, and how many there are.
 SHAPES = {"small": (10, 1), "batch": (20, 100), "per-edge": (20, 10)}
@@ -70,20 +75,100 @@ def graph(size: str, labels: int, dtype: str) -> vs.FactorGraph:
     return g
 
 
-KINDS: dict[str, Callable[[str, int, str], vs.Chain | vs.Tree | vs.FactorGraph]] = {
-    "chain": chain, "tree": tree, "graph": graph,
+def second_order(size: str, labels: int, dtype: str) -> vs.SecondOrderChain:
+    labels = min(labels, 9)
+    lengths, unary, _, mask = arrays(size, labels, dtype)
+    scale = 1e4 if size == "extreme" else 1.0
+    tables = scale * np.random.default_rng(1).normal(size=(labels,) * 3)
+    return vs.SecondOrderChain(unary, tables.astype(dtype), lengths=lengths, **mask)
+
+
+def segments(size: str, labels: int, dtype: str) -> vs.SegmentChain:
+    labels = min(labels, 9)
+    lengths, unary, tables, mask = arrays(size, labels, dtype)
+    tables = tables[0] if tables.ndim == 3 else tables
+    return vs.SegmentChain(unary, tables, lengths=lengths, max_length=8, **mask)
+
+
+class HiddenMarkovModel:
+    """A categorical one with random parameters, and what it is asked about."""
+
+    def __init__(self, size: str, labels: int) -> None:
+        length, count = SHAPES.get(size, (2000, 1))
+        rng = np.random.default_rng(0)
+        self.x, self.lengths = rng.integers(0, 50, (length * count, 1)), [length] * count
+        self.model = valuesparse.hmm.CategoricalHMM(
+            labels, init_params="", n_iter=1, tol=-np.inf, threads=1
+        )
+        self.model.startprob_ = rng.dirichlet(np.ones(labels))
+        self.model.transmat_ = rng.dirichlet(np.ones(labels), size=labels)
+        self.model.emissionprob_ = rng.dirichlet(np.ones(50), size=labels)
+
+    def ask(self) -> object:
+        """Ask what stands for `infer`."""
+        return self.model.score_samples(self.x, self.lengths)
+
+
+KINDS: dict[str, Callable[[str, int, str], Any]] = {
+    "chain": chain, "tree": tree, "graph": graph, "order2": second_order, "segments": segments,
+    "hmm": lambda size, labels, dtype: HiddenMarkovModel(size, labels),
 }  # fmt: skip
+#: Sizes that a kind does not have.
+WITHOUT = {
+    "order2": {"per-edge"}, "segments": {"per-edge"}, "hmm": {"per-edge", "masked", "extreme"},
+}  # fmt: skip
+#: Questions that `infer_many` and `fit` are asked at once.
+ROWS = 64
 
 
-def questions(
-    kind: str, model: vs.Chain | vs.Tree | vs.FactorGraph
-) -> Iterator[tuple[str, Call, float]]:
+def asked(model: Any) -> Call:
+    """Return the call whose multiples are counted."""
+    if isinstance(model, HiddenMarkovModel):
+        return model.ask
+    return lambda: vs.infer(model, threads=1).marginals
+
+
+def of_hidden(model: HiddenMarkovModel) -> Questions:
+    hmm, x, lengths = model.model, model.x, model.lengths
+    numbers = len(x) * hmm.n_components
+    yield "score", lambda: hmm.score(x, lengths), 1 / numbers
+    yield "decode", lambda: hmm.decode(x, lengths), 1 / hmm.n_components
+    yield "sample", lambda: hmm.sample(len(x), random_state=0), 2 / hmm.n_components
+    yield "fit, one iteration", lambda: hmm.fit(x, None, lengths), 1 / numbers
+
+
+def of_graph(model: vs.FactorGraph, result: vs.Result, numbers: int) -> Questions:
+    one: dict[str, Any] = {"threads": 1}
+    names = list(range(2))
+    yield "joint of two neighbours", lambda: result.joint(names, **one), 1 / numbers
+    yield "bounds", lambda: vs.bounds.log_z(model), 1 / numbers
+    rng = np.random.default_rng(0)
+    likely = {v: rng.random(k) for v, k in enumerate(model.cardinalities[:3])}
+    yield "infer, likelihood=", lambda: vs.infer(model, likelihood=likely, **one).marginals, 1.0
+    for method in ("bp", "mean_field", "structured_mean_field", "trw"):
+        yield (
+            f"infer, method={method!r}",
+            lambda m=method: vs.infer(model, method=m, **one).marginals,
+            1.0,
+        )
+    tree = vs.JunctionTree(model)
+    yield "compile and ask", lambda: vs.JunctionTree(model).infer(**one).marginals, 1.0
+    states = vs.sample(model, ROWS, rng)
+    codes = np.where(rng.random(states.shape) < 0.2, states, -1)
+    yield f"infer_many, {ROWS} rows, by the row", lambda: tree.infer_many(codes, **one), 1.0
+
+
+def questions(kind: str, model: Any) -> Questions:
     """Yield names, calls, and how many numbers the answer has beside the marginals."""
+    if isinstance(model, HiddenMarkovModel):
+        yield from of_hidden(model)
+        return
     result = vs.infer(model, threads=1)
+    longer = kind in ("order2", "segments")
     best = vs.decode(model, threads=1).states
     n = len(best)
     numbers = sum(len(row) for row in result.marginals)
-    one = {"threads": 1}
+    one: dict[str, Any] = {"threads": 1}
     yield "decode", lambda: vs.decode(model, **one), n / numbers
     for size in (1, 10):
         rng = np.random.default_rng(0)
@@ -93,17 +178,22 @@ def questions(
             (size * n / numbers),
         )
     yield "log_prob", lambda: vs.log_prob(model, best, **one), 1 / numbers
-    yield "entropy", lambda: result.entropy(**one), 1 / numbers
-    yield "infer, zeta=0.9", lambda: vs.infer(model, zeta=0.9, **one), 1.0
+    if not longer:
+        yield "entropy", lambda: result.entropy(**one), 1 / numbers
+        yield "infer, zeta=0.9", lambda: vs.infer(model, zeta=0.9, **one), 1.0
     if kind == "graph":
-        names = list(range(2))
-        yield "joint of two neighbours", lambda: result.joint(names, **one), 1 / numbers
-        yield "bounds", lambda: vs.bounds.log_z(model), 1 / numbers
+        yield from of_graph(model, result, numbers)
         return
     k = model.n_labels
-    yield "expectations", lambda: result.expectations(**one), k * k / numbers
+    if kind == "segments":
+        yield "segments", lambda: result.segments(**one), float(model.max_length)
+        return
+    cells = k**3 if longer else k * k
+    yield "expectations", lambda: result.expectations(**one), cells / numbers
     yield "pairwise", lambda: result.pairwise(**one), float(k)
     if kind == "chain":
+        yield "infer, tol=1e-3", lambda: vs.infer(model, tol=1e-3, **one), 1.0
+        yield "infer, keep=1e-3", lambda: vs.infer(model, keep=1e-3, **one), 1.0
         for count in (2, 10):
             yield (
                 f"decode {count}-best",
@@ -118,9 +208,9 @@ def ratio(call: Call, infer: Call, seconds: float) -> tuple[float, float]:
     end = time.perf_counter() + seconds
     rounds = 0
     while rounds < 3 or time.perf_counter() < end:
-        for i, asked in enumerate((call, infer)):
+        for i, question in enumerate((call, infer)):
             began = time.perf_counter()
-            asked()
+            question()
             best[i] = min(best[i], time.perf_counter() - began)
         rounds += 1
     return best[0], best[1]
@@ -135,16 +225,18 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.2, help="for each question")
     options = parser.parse_args()
     print(*describe(()), sep="\n")
-    print(f"{options.labels} labels (graphs: at most 5), {options.dtype}")
+    print(f"{options.labels} labels (graphs: at most 5; order 2, segments: 9), {options.dtype}")
     rows = []
     for kind in options.models:
         for size in options.sizes:
+            if size in WITHOUT.get(kind, ()):
+                continue
             model = KINDS[kind](size, options.labels, options.dtype)
             for name, call, output in questions(kind, model):
-                asked, infer = ratio(
-                    call, lambda m=model: vs.infer(m, threads=1).marginals, options.seconds
-                )
-                rows.append((asked / infer, f"{kind}, {size}", name, 1e3 * asked, output))
+                took, infer = ratio(call, asked(model), options.seconds)
+                if "by the row" in name:
+                    took /= ROWS
+                rows.append((took / infer, f"{kind}, {size}", name, 1e3 * took, output))
     print("| multiple of infer | model | question | ms | output |")
     print("|---:|---|---|---:|---:|")
     for multiple, model_name, name, ms, output in sorted(rows, reverse=True):

@@ -293,6 +293,21 @@ def _edges(model: Chain | Tree) -> tuple[Integers, Integers]:
     return left, np.arange(left.size)
 
 
+#: Scores below this have the exponential 0, which takes long to find.
+_LEAST_EXP = -745.2
+
+
+def _exp(scores: Array) -> None:
+    """Take exponentials in place, of the entries alone that have any where those are few."""
+    possible = scores > _LEAST_EXP
+    few = 4 * np.count_nonzero(possible) < scores.size
+    with np.errstate(under="ignore"):
+        found = np.exp(scores[possible] if few else scores, out=None if few else scores)
+    if few:
+        scores.fill(0.0)
+        scores[possible] = found
+
+
 def iter_edge_marginals(
     model: Chain | Tree, threads: int | None, block: int, edges: Integers | None = None
 ) -> Iterator[Array]:
@@ -316,8 +331,7 @@ def iter_edge_marginals(
         scores = left[at, :, None] + (t if t.ndim == 2 else t[tables[some]])
         scores += right[at, None, :]
         scores -= scores.max(axis=(1, 2), keepdims=True) if mass is None else mass[at, None, None]
-        with np.errstate(under="ignore"):
-            np.exp(scores, out=scores)
+        _exp(scores)
         if mass is None:
             scores /= scores.sum(axis=(1, 2), keepdims=True)
         yield scores

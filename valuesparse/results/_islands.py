@@ -23,6 +23,7 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 _BLOCK_ENTRIES = 2**22  # of pairwise marginals made at a time, unless a block is asked for
+_CACHED_ENTRIES = 2**18  # of those that are read once
 #: Rounding error that an entropy may have, by dtype of the model; relative where it is above one.
 _UNSEEN = {np.dtype(np.float64): 1e-11, np.dtype(np.float32): 1e-5}
 
@@ -267,7 +268,7 @@ class IslandResult(ForestResult[Model], Generic[Model]):
         total = np.zeros(wanted.size)
         total += np.bincount(component, weights=weights, minlength=wanted.size)
         edges = np.flatnonzero(wanted[owner])
-        block = max(1, min(1024, _BLOCK_ENTRIES // self._model.n_labels**2))
+        block = max(1, _CACHED_ENTRIES // self._model.n_labels**2)
         first = 0
         for part in self._edge_blocks(block, threads, edges):
             rows = owner[edges[first : first + part.shape[0]]]
