@@ -9,9 +9,9 @@ namespace vs::parser {
 namespace {
 
 constexpr int kClasses = ArcWeights::kClasses;
-constexpr int kAtOnce = 4;                     // templates
+constexpr int kAtOnce = 4;                       // templates
 constexpr int64_t kMostArcs = int64_t{1} << 18;  // of sentences that are scored together
-constexpr int64_t kFloats = 16;                // of a line of the cache
+constexpr int64_t kFloats = 16;                  // of a line of the cache
 
 // act(head, modifier) of each arc of a class: by modifier, then head.
 template <class Act>
@@ -74,8 +74,8 @@ void ArcScores::lay_out() {
             one.begin[c] = static_cast<int64_t>(arc_.size());
             each(one.words.size(), c, [&](int64_t h, int64_t m) {
                 const int64_t left = std::min(h, m), right = std::max(h, m);
-                arc_.push_back({static_cast<uint32_t>(one.root + h),
-                                static_cast<uint32_t>(one.root + m)});
+                arc_.push_back(
+                    {static_cast<uint32_t>(one.root + h), static_cast<uint32_t>(one.root + m)});
                 distance_.push_back(values_.distance(m - h));
                 counts_.push_back(values_.counts(one.words.counts(left, right)));
                 tags_.push_back(one.words.tags(left, right));

@@ -54,7 +54,7 @@ class ArcScores {
         int64_t root = 0;                          // its position
         int64_t begin[ArcWeights::kClasses] = {};  // of its arcs, by class
         int64_t end[ArcWeights::kClasses] = {};
-        uint32_t tags[Sentence::kTags];            // hashes of its tags
+        uint32_t tags[Sentence::kTags];  // hashes of its tags
     };
     // Positions among those of all sentences.
     struct Arc {

@@ -118,7 +118,7 @@ class PairBounds {
     std::vector<int32_t> apart_;   // templates without a word of the one in the middle
     std::vector<int32_t> others_;  // those with one
     std::vector<Range> rest_;      // of others from each kAtOnce-th on, and rounding
-    std::vector<Bytes> line_;     // (lines,) of the kind, from line first_ of the model
+    std::vector<Bytes> line_;      // (lines,) of the kind, from line first_ of the model
     int64_t first_ = 0;
     double step_ = 0.0;
     Range any_;

@@ -57,7 +57,7 @@ constexpr int kBins = 6;
 constexpr int64_t kNearest[kBins] = {1, 2, 3, 4, 6, 11};
 inline int bin(int64_t d) {
     static_assert(kNearest[2] == 3, "the first three are single distances");
-    return d < kNearest[3] ? static_cast<int>(d) - 1
+    return d < kNearest[3]   ? static_cast<int>(d) - 1
            : d < kNearest[4] ? 3
            : d < kNearest[5] ? 4
                              : 5;

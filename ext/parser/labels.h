@@ -35,8 +35,8 @@ class Labeller {
         list(head, modifier, 0);
         return label(weights, keys_[0]);
     }
-    // Those of all words (n,) of a sentence: what a word wants is on its way while the one before is
-    // labelled.
+    // Those of all words (n,) of a sentence: what a word wants is on its way while the one before
+    // is labelled.
     void label_all(const float* weights, const int32_t* heads, int64_t n, int32_t* out) {
         for (int64_t m = 1; m <= n + 1; ++m) {
             if (m <= n) {
