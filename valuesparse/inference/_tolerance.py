@@ -31,8 +31,8 @@ Integers = npt.NDArray[np.int64]
 
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
-#: Bytes of marginals that are made at a time where few of them are listed.
-_PIECE_BYTES = 1 << 21
+#: Bytes of marginals that are made at a time of variables' own scores, and by passes.
+_BLOCK_BYTES, _PIECE_BYTES = 1 << 18, 1 << 21
 
 
 def infer(
@@ -158,7 +158,7 @@ def _for_a_price(
         _forest.log_z(model, workers)  # a pass that no budget counts: is anything possible?
     sizes, owner = sizes_of(model), owner_of(model)
     rest = ~bought[owner]
-    block = max(1, _PIECE_BYTES // (8 * k))
+    block, piece = (max(1, size // (8 * k)) for size in (_BLOCK_BYTES, _PIECE_BYTES))
     marginals = empty((n if keep is None else 0, k), model.dtype)
     lists: list[Listed] = []
     places: list[Integers] = []
@@ -177,7 +177,7 @@ def _for_a_price(
     log_z = (proof.log_z_lower + proof.log_z_upper) / 2
     log_z[~np.isfinite(log_z)] = proof.log_z_upper[~np.isfinite(log_z)]
     paid = int(sizes[bought].sum())
-    size, done, memory = (paid if keep is None else block), 0, empty((0, k), model.dtype)
+    size, done, memory = (paid if keep is None else piece), 0, empty((0, k), model.dtype)
     for part in pieces_of(model, np.flatnonzero(bought), max(1, size)):
         if memory.shape[0] < part.size:
             memory = empty((part.size, k), model.dtype)
