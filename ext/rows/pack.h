@@ -38,7 +38,7 @@ static uint8_t findings_of(const In* t, int K, typename Linear<T, In>::Score shi
     if (static_cast<Score>(row_min(t, K)) - shift >= low) return 0;
     uint8_t found = 0;
     for (int k = 0; k < K; ++k) {
-        found |= !(t[k] >= ExpConst<In>::kMostNegative)  ? vs::Packing::kForbids
+        found |= !(t[k] >= ExpConst<In>::kMostNegative)   ? vs::Packing::kForbids
                  : static_cast<Score>(t[k]) - shift < low ? vs::Packing::kFloored
                                                           : 0;
     }

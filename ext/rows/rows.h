@@ -238,8 +238,7 @@ VS_INLINE int row_exp_into(const T* x, int K, T shift, T* out) {
     V top = V::set1(T(0));
     for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
         const V b = V::load(out + k);
-        const V e =
-            READY ? V::load(x + k) : exp_scores<T, PLAIN, whole.value>(x + k, m, shift, s);
+        const V e = READY ? V::load(x + k) : exp_scores<T, PLAIN, whole.value>(x + k, m, shift, s);
         V z = e * b;
         if (!PLAIN) z = V::where_positive(e, b, V::max(z, least));  // what is reachable is no zero
         top = V::max(top, z);

@@ -100,11 +100,11 @@ VS_INLINE Vec<float> exp_narrow(const Vec<double>* x, Vec<double> shift, Vec<dou
         const V z = V::max(x[i] - shift, low);
         n[i] = V::round(z * V::set1(ExpConst<double>::kLog2e));
         r[i] = V::fma(n[i], V::set1(-0.693147180559945309417), z);
-        alive[i] = PLAIN ? n[i]
-                         : V::where_ge(x[i], V::set1(ExpConst<double>::kMostNegative), V::set1(1.0));
+        alive[i] = PLAIN
+                       ? n[i]
+                       : V::where_ge(x[i], V::set1(ExpConst<double>::kMostNegative), V::set1(1.0));
     }
-    const Vec<float> e =
-        Vec<float>::scale2(exp_poly(Vec<float>::narrow(r)), Vec<float>::narrow(n));
+    const Vec<float> e = Vec<float>::scale2(exp_poly(Vec<float>::narrow(r)), Vec<float>::narrow(n));
     return PLAIN ? e : e * Vec<float>::narrow(alive);
 }
 

@@ -9,7 +9,7 @@ So every step of a pass adds what it rounds to the logarithm of a message, and n
   logarithms a score of size R by R u;
 * float32: arguments of exp() are at most 86, those of a table 41. Scores in float64 are subtracted,
   and their arguments reduced, in float64: exp() errs by 3 u, whatever its argument. A sum of K
-  numbers is made in blocks (ext/rows/tile.h), and errs by those of a block and the number of blocks.
+  numbers is made in blocks (ext/rows/tile.h): it errs by those of a block, and how many there are.
   Where a long chain is cut, messages agree to 2^-17 every 64 positions or more;
 * the sum of a default and of what differs from it subtracts at most half of itself, and errs by 4
   times as much;
