@@ -43,9 +43,9 @@ Integers = npt.NDArray[np.int64]
 
 METHODS = ("auto", "exact", "islands")
 
-#: Bytes of marginals that each thread makes at a time, where few of them are listed: few enough to
-#: be read again from a cache, and enough variables for many components side by side.
-_PIECE_BYTES, _PIECE_SIZE = 1 << 21, 2048
+#: Bytes of marginals that each thread makes at a time, where few of them are listed; and the fewest
+#: variables, so that many components go side by side.
+_PIECE_BYTES, _PIECE_SIZE = 1 << 24, 2048
 
 
 def _ask(model: Chain | Tree, workers: int, **wanted: Any) -> Floats:
