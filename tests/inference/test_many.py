@@ -304,3 +304,22 @@ def test_a_network_as_pyagrum_answers() -> None:
         assert float(np.exp(m.log_z[row])) == pytest.approx(engine.evidenceProbability(), rel=1e-5)
         for name in graph.names:
             np.testing.assert_allclose(m[name][row], engine.posterior(name).toarray(), atol=1e-5)
+
+
+@pytest.mark.simd
+def test_states_that_all_rows_side_by_side_rule_out() -> None:
+    rng = np.random.default_rng(3)
+    n, states = 6, 3
+    graph = vs.FactorGraph([states] * n)
+    graph.add(range(n), rng.normal(size=[states] * n))
+    graph.add([0, 1], rng.normal(size=(states, states)))
+    jt = vs.JunctionTree(graph)
+    codes = np.full((24, n), -1)
+    codes[:, :4] = np.repeat(rng.integers(0, states, (3, 4)), 8, axis=0)
+    codes[::3, 0] = -1
+    mixed = codes[rng.permutation(24)]
+    m = jt.infer_many(mixed)
+    assert_as_one_by_one(jt, mixed, m)
+    for row in range(24):
+        alone = jt.infer_many(mixed[row : row + 1])
+        assert_same_bits(m.log_z[row : row + 1].copy(), alone.log_z)
