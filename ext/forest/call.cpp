@@ -71,8 +71,7 @@ Scores scores_of(const PackTable& packing, const Chains& c, int compute, bool co
         void* to = s.take(K * stride * bytes);
         if (!to) return scores;
         if (compute == kFloat32) {
-            columns_of(static_cast<const float*>(c.transition), K, stride,
-                       static_cast<float*>(to));
+            columns_of(static_cast<const float*>(c.transition), K, stride, static_cast<float*>(to));
         } else {
             columns_of(static_cast<const double*>(c.transition), K, stride,
                        static_cast<double*>(to));

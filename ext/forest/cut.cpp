@@ -15,15 +15,15 @@ CutRule& cut_rule() {
 namespace {
 
 // A chunk is so many times as long as its entry: the fewer the more groups there are to share.
-constexpr int64_t kLeastTimes = 12, kMostTimes = 32, kGroups = 64;
+constexpr int64_t kLeastTimes = 12, kMostTimes = 48, kGroups = 64;
 
 int64_t chunks_of_messages(const Chains& c, int64_t own, int64_t run_in) {
     // Chunks whose messages lie side by side go faster, unless entries take most of them.
     const int64_t together = sequences_together(c);
     const int64_t number = c.dtype == kFloat32 ? 4 : 8, row = (c.n_labels + 7) / 8 * 8 * number;
-    const int64_t fits = kStoredBytes / row - 2 * run_in, least = 4 * run_in;
-    int64_t wanted = std::clamp(own / kGroups, kLeastTimes * run_in * together,
-                                kMostTimes * run_in * together);
+    const int64_t fits = kChunkBytes / row - 2 * run_in, least = 4 * run_in;
+    int64_t wanted =
+        std::clamp(own / kGroups, kLeastTimes * run_in * together, kMostTimes * run_in * together);
     if (fits >= least) wanted = std::min(wanted, fits * together);
     return together * std::max(int64_t{2}, (own + wanted - 1) / wanted);
 }

@@ -55,7 +55,8 @@ static VS_INLINE void add_scores(const T* y, const T* u, int K, int Kp, T* v) {
     for (int k = K; k < Kp; ++k) v[k] = lowest;
 }
 
-// v_i, position by position. CENTRED: each row less its largest entry, which keeps scores near zero.
+// v_i, position by position. CENTRED: each row less its largest entry, which keeps scores near
+// zero.
 template <bool CENTRED, class In, class T>
 class Prefixes {
   public:

@@ -71,8 +71,8 @@ class Best {
     BestLane<In> part_of(int64_t sequence, int64_t begin, int64_t end) const {
         const int64_t first = c_.offset[sequence], n = c_.offset[sequence + 1] - first;
         const int64_t edge = (c_.per_edge ? c_.edge[sequence] : 0) + begin - 1;
-        return {first + begin, edge, end - begin, 0, end - begin, begin == 0, end == n,
-                nullptr, nullptr, -1, -1, false};
+        return {first + begin, edge,    end - begin, 0,  end - begin, begin == 0,
+                end == n,      nullptr, nullptr,     -1, -1,          false};
     }
     In* cut_row(int64_t chunk, CutRow which) const {
         return VS_NS::cut_row<In>(pass_, stride_, chunk, which);
@@ -190,10 +190,9 @@ class Best {
             }
             total.add(static_cast<double>(in_.score(begin + i, states[i], i == 0, i == n - 1)));
             if (i == 0) break;
-            total.add(in_.transition
-                          ? static_cast<double>(
-                                in_.edge_score(edge + i - 1, states[i - 1], states[i]))
-                          : c_.sparse->at_pair(c_.dtype, states[i - 1], states[i]));
+            total.add(in_.transition ? static_cast<double>(
+                                           in_.edge_score(edge + i - 1, states[i - 1], states[i]))
+                                     : c_.sparse->at_pair(c_.dtype, states[i - 1], states[i]));
         }
         return total.total();
     }

@@ -47,6 +47,7 @@ ForestPlan PathCall::plan(const std::vector<int64_t>& order, const Cuts& cuts,
 }
 
 Cuts PathCall::cut_messages(std::vector<int64_t>& order) {
+    // Rows of logarithms seldom agree before they do bit for bit: cutting takes longer.
     if (is_log(arithmetic_)) return Cuts();
     PathPass p;
     fill(p);

@@ -66,8 +66,7 @@ std::vector<int64_t> PathCall::join_best(PathPass& p, const Cuts& cuts) {
                                [](const ChunkEnd& e) { return e.status != kOk; });
         };
         if (dead()) continue;
-        const Joined joined =
-            compare(p, first, last, Verb::kPathBestCompare, Verb::kPathBestAgain);
+        const Joined joined = compare(p, first, last, Verb::kPathBestCompare, Verb::kPathBestAgain);
         if (joined == Joined::kApart) uncut.push_back(s);
         if (joined == Joined::kApart || control_.stop.load() || dead()) continue;
         level().run(&p, {Verb::kPathBestScore, TaskKind::kPiece, {s, s + 1}, 0, nullptr});

@@ -186,7 +186,7 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
     }
     const bool edges = sums || pass->pairwise || pass->log_left || pass->energies;
     const int64_t row = d.Kp * static_cast<int64_t>(sizeof(T));
-    if (ok && lanes[0].last * row <= vs::kStoredBytes) {
+    if (ok && lanes[0].last * row <= (chunks ? vs::kChunkBytes : vs::kStoredBytes)) {
         // Short: alpha and psi of all lanes side by side, position by position: one stream.
         const int64_t stride = 2 * m * static_cast<int64_t>(d.Kp);
         T* rows = scratch.array<T>(lanes[0].last * stride);

@@ -27,8 +27,8 @@ double sums_of(int64_t most, double labels) {
     return std::max(1.0, std::min(static_cast<double>(most), 8e6 / (labels * labels)));
 }
 
-// Groups of `together` chunks that go side by side, of one sequence each, in at most `most` tasks or
-// so; messages(chunk).
+// Groups of `together` chunks that go side by side, of one sequence each, in at most `most` tasks
+// or so; messages(chunk).
 template <class F>
 void add_chunks(const Cuts& cuts, int64_t together, double cost, double most, ForestPlan& plan,
                 F messages) {
