@@ -283,8 +283,8 @@ bool BranchingCall::best() {
     p_.scores_up = up.empty() ? nullptr : up.data();
     p_.scores_down = up.empty() ? nullptr : down.data();
 
-    std::vector<Patience> patience(at(r_.threads));
-    p_.patience = patience.data();
+    std::vector<ScanBackoff> backoff(at(r_.threads));
+    p_.backoff = backoff.data();
     run_blocks("decode", true);
     collect();
     return true;

@@ -72,7 +72,7 @@ void tree_decode_up(vs::BranchingPass* pass, int64_t b, int worker) {
     const Input<In>& in = w.in;
     BestMessages<In> send;
     pass->scratch[worker].reset();
-    if (pass->scores_up && !send.init(g, pass->scratch[worker], pass->patience + worker)) {
+    if (pass->scores_up && !send.init(g, pass->scratch[worker], pass->backoff + worker)) {
         pass->control->stop.store(2);
         return;
     }

@@ -16,7 +16,7 @@ struct Chunk {
     int64_t sequence, begin, end, first, last;
 };
 
-// What a chunk leaves behind: its part of log Z, and which of its entries turned out to be wrong.
+// The end of a chunk: its part of log Z, and which of its entries turned out to be wrong.
 struct ChunkEnd {
     double log_mass = 0.0, added = 0.0;  // the latter by floors
     int32_t status = kOk;

@@ -27,7 +27,7 @@ struct Pass : Request {
 struct PathPass : Pass {
     const int64_t* order = nullptr;  // sequences, longest first
     void** split = nullptr;  // lanes (forward, backward) of each chain that is cut in passes
-    // Of chains that are cut in chunks: these, what they leave, and four rows of each.
+    // Chunks of chains that are cut, their ends, and four rows of each.
     const Chunk* chunk = nullptr;
     ChunkEnd* chunk_end = nullptr;
     void* cut_rows = nullptr;
@@ -36,7 +36,7 @@ struct PathPass : Pass {
     int64_t run_in = 0;  // the answer of a probe
     // Of passes to the best states: the table, or null where each edge has its own; one per worker.
     const Scores* scores = nullptr;
-    Patience* patience = nullptr;
+    ScanBackoff* backoff = nullptr;
 };
 
 // A part of a sequence in log Z. Parts have a fixed size, so that sums do not show who added them.
@@ -102,7 +102,7 @@ struct BranchingPass : Pass {
     // Decoding: scores of each table, transposed and not, or null where edges have theirs.
 
     const Scores *scores_up = nullptr, *scores_down = nullptr;
-    Patience* patience = nullptr;  // one per worker
+    ScanBackoff* backoff = nullptr;  // one per worker
 };
 
 // Tasks of a pass, and what their item holds: sequences of the order, or one that is cut; a block
@@ -147,7 +147,7 @@ struct Level {
     // The best score of a prefix that ends in each label: rows (n, stride of float64 in
     // PackTable::layout), double whatever the model is. table: of doubles, or null.
     void (*prefix_scores)(const Chains* c, const Scores* table, int64_t sequence, double* rows,
-                          Scratch* scratch, Patience* patience, Control* control, int caller);
+                          Scratch* scratch, ScanBackoff* backoff, Control* control, int caller);
     // MAP of trees: upward pass of a block, or its states from those above.
     void (*best)(BranchingPass* pass, bool upward, int64_t block, int worker);
     // The state of each row of a list whose share reaches zeta, or -1; see LikelyRow.

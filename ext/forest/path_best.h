@@ -67,9 +67,9 @@ class Prefixes {
     Prefixes& operator=(const Prefixes&) = delete;
 
     // False: no memory.
-    bool open(vs::Scratch& scratch, vs::Patience* patience) {
+    bool open(vs::Scratch& scratch, vs::ScanBackoff* backoff) {
         y_ = scratch.array<T>(3 * static_cast<int64_t>(g_.Kp));
-        if (y_ == nullptr || (table_ && !send_.init(g_, scratch, patience))) return false;
+        if (y_ == nullptr || (table_ && !send_.init(g_, scratch, backoff))) return false;
         u_ = y_ + g_.Kp;
         for (int k = 0; k < 2 * g_.Kp; ++k) y_[k] = -static_cast<T>(INFINITY);
         return true;
@@ -196,11 +196,11 @@ class BackTrace {
 
 template <class In>
 static bool prefixes_of(const vs::Chains* c, const vs::Scores* table, int64_t sequence,
-                        double* rows, vs::Scratch* scratch, vs::Patience* patience,
+                        double* rows, vs::Scratch* scratch, vs::ScanBackoff* backoff,
                         vs::Control* control, bool caller) {
     const Input<In> in(*c);
     Prefixes<false, In, double> v(in, table);
-    if (rows == nullptr || !v.open(*scratch, patience)) return false;
+    if (rows == nullptr || !v.open(*scratch, backoff)) return false;
     const int64_t begin = c->offset[sequence], n = c->offset[sequence + 1] - begin;
     const int64_t stride = v.stride(), edge = c->per_edge ? c->edge[sequence] : 0;
     Ticker ticker(control, caller, c->n_labels);
@@ -214,12 +214,12 @@ static bool prefixes_of(const vs::Chains* c, const vs::Scores* table, int64_t se
 // As Level::prefix_scores.
 [[maybe_unused]] static void prefix_scores(const vs::Chains* c, const vs::Scores* table,
                                            int64_t sequence, double* rows, vs::Scratch* scratch,
-                                           vs::Patience* patience, vs::Control* control,
+                                           vs::ScanBackoff* backoff, vs::Control* control,
                                            int caller) {
     const bool ok =
         c->dtype == vs::kFloat32
-            ? prefixes_of<float>(c, table, sequence, rows, scratch, patience, control, caller != 0)
-            : prefixes_of<double>(c, table, sequence, rows, scratch, patience, control,
+            ? prefixes_of<float>(c, table, sequence, rows, scratch, backoff, control, caller != 0)
+            : prefixes_of<double>(c, table, sequence, rows, scratch, backoff, control,
                                   caller != 0);
     if (!ok) control->stop.store(2);
 }

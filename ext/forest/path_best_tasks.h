@@ -40,12 +40,12 @@ class Best {
           trace_(in, pass->scores),
           ticker_(pass->control, worker == 0, c_.n_labels),
           scratch_(pass->scratch[worker]),
-          patience_(pass->patience + worker),
+          backoff_(pass->backoff + worker),
           stride_(v_.stride()) {}
 
     void task(const vs::Work& work) {
         scratch_.reset();
-        if (!v_.open(scratch_, patience_) || !trace_.open(scratch_)) return no_memory();
+        if (!v_.open(scratch_, backoff_) || !trace_.open(scratch_)) return no_memory();
         const int64_t first = work.item.first, last = work.item.last;
         switch (work.verb) {
             case vs::Verb::kPathBest:
@@ -266,7 +266,7 @@ class Best {
     BackTrace<In> trace_;
     Ticker ticker_;
     vs::Scratch& scratch_;
-    vs::Patience* patience_;
+    vs::ScanBackoff* backoff_;
     const int64_t stride_;
 };
 

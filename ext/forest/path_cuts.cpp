@@ -7,7 +7,7 @@
 namespace vs {
 namespace {
 
-// What is wrong with a chain is what is wrong with a chunk: what ends the call first.
+// A chain has the status of its worst chunk: the one that ends the call first.
 int32_t worse(int32_t a, int32_t b) {
     const auto rank = [](int32_t status) {
         return status == kWiden ? 1 : status == kOk ? 0 : 1 + status;
@@ -84,7 +84,7 @@ std::vector<int64_t> PathCall::join(PathPass& p, const Cuts& cuts, const ForestP
     p.agree = cut_rule().agree;
     const auto ends = [&](size_t which) { return Item{cuts.first(which), cuts.end[which]}; };
     bool any = false;
-    // What its chunks have added to sums is taken back; positions count when they are done again.
+    // Sums lose what its chunks have added; positions count when they are done again.
     const auto leave_out = [&](size_t which) {
         for (int64_t i = ends(which).first; i < ends(which).last; ++i) {
             const Chunk& part = cuts.chunk[at(i)];

@@ -19,8 +19,8 @@ bool PathCall::best() {
     fill(p);
     const Scores own = c_.per_edge ? Scores() : scores(c_, c_.dtype, false);
     if (!c_.per_edge) p.scores = &own;
-    std::vector<Patience> patience(at(r_.threads));
-    p.patience = patience.data();
+    std::vector<ScanBackoff> backoff(at(r_.threads));
+    p.backoff = backoff.data();
     if (r_.n_best == 1) {
         if (session_.packing.failed) return false;
         best_states(p, order_, true);
@@ -99,7 +99,7 @@ bool PathCall::n_best(PathPass& p) {
         try {  // an exception must not leave a worker of the pool
             scratch.reset();
             double* rows = scratch.array<double>(length(c_, s) * stride);
-            level().prefix_scores(&c_, wide, s, rows, &scratch, p.patience + worker, &control_,
+            level().prefix_scores(&c_, wide, s, rows, &scratch, p.backoff + worker, &control_,
                                   worker == 0);
             if (control_.stop.load() != 0) return;
             vs::n_best(c_, s, k, rows, stride, scratch, r_.states, log_z_, control_, worker == 0);

@@ -104,7 +104,7 @@ class Group {
     PathIslands p_{};
 };
 
-// What a group asks when it knows the islands by local factors.
+// The question of a group when it knows the islands by local factors.
 struct Choice {
     WorthOfGroup* worth;
     Group* group;

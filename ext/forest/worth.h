@@ -5,8 +5,8 @@
 // some state has that share by its local factor and the rows that likely islands beside it send. A
 // component is worth islands where the share of variables that count is large enough for its number
 // of labels (docs/islands.md). That is read off the component's own scores, by no order: neither
-// threads, nor other components, nor where a tree has its root can show. Of many variables a sample
-// is looked at, which their scores choose.
+// threads, nor other components, nor where a tree has its root can show. A sample
+// of many variables is read, which their scores choose.
 #pragma once
 
 #include <vector>

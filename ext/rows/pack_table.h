@@ -57,7 +57,7 @@ struct Scores {
 
 // Where the scan of sorted_scan.h has not paid it is not tried again for `wait` messages, each time
 // for longer. One for each worker: only time depends on it.
-struct Patience {
+struct ScanBackoff {
     int length = 0, wait = 0;
 };
 

@@ -21,9 +21,9 @@ template <class T>
 class BestMessages {
   public:
     // The messages of one table after the other: `open` sets which. False: no memory.
-    bool init(const Tiling<T>& g, vs::Scratch& scratch, vs::Patience* patience) {
+    bool init(const Tiling<T>& g, vs::Scratch& scratch, vs::ScanBackoff* backoff) {
         g_ = &g;
-        patience_ = patience;
+        backoff_ = backoff;
         chosen_ = scratch.array<Row>(g.K);
         keys_ = scratch.array<T>(g.K);
         order_ = scratch.array<int32_t>(g.K);
@@ -34,7 +34,7 @@ class BestMessages {
         if (table.rows) {
             rows_ = static_cast<const T*>(table.rows);
             tops_ = static_cast<const T*>(table.tops);
-            vs::Patience& p = *patience_;
+            vs::ScanBackoff& p = *backoff_;
             if (p.wait > 0) {
                 --p.wait;
             } else if (scan(x, y)) {
@@ -194,7 +194,7 @@ class BestMessages {
     Row* chosen_ = nullptr;
     T* keys_ = nullptr;
     int32_t* order_ = nullptr;
-    vs::Patience* patience_ = nullptr;
+    vs::ScanBackoff* backoff_ = nullptr;
 };
 
 // tops[k] = max_l t(l, k), -inf beyond K.
