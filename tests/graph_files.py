@@ -24,6 +24,23 @@ PROBABILITIES = st.one_of(
 MODERATE = st.one_of(st.just(0.0), st.floats(0.125, 4.0))
 LOGS = st.one_of(st.just(-np.inf), st.floats(-700, 700), st.integers(-3, 3).map(float))
 
+#: A small network, as text.
+UAI_MODEL = b"""MARKOV
+3
+2 2 3
+2
+2 0 1
+3 1 0 2
+
+4
+ 0.436 0.564
+ 0.128 0.872
+
+12
+ 0.210 0.333 0.457 0.811 0.000 0.189
+ 0.2 0.3 0.5 1e-3 2E+2 .5
+"""
+
 
 @st.composite
 def graphs(

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LONGEST = 500  # lines
 
 
-@pytest.mark.parametrize("folder", ["valuesparse", "ext"])
+@pytest.mark.parametrize("folder", ["valuesparse", "ext", "tests"])
 def test_no_file_is_long(folder: str) -> None:
     kinds = {".py", ".pyi", ".pyx", ".pxi", ".pxd", ".h", ".cpp"}
     lines = {

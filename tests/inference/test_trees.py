@@ -2,152 +2,31 @@
 
 from __future__ import annotations
 
-import pickle
-from functools import partial
-from typing import Any
-
-import hypothesis.extra.numpy as hnp
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from checks import assert_same_bits, assert_same_result, refused
+from checks import assert_same_bits, assert_same_result
+from forest_checks import (
+    assert_exact,
+    assert_islands,
+    forests,
+    random_forest,
+    random_parent,
+    tolerance,
+    tree,
+)
 from hypothesis import given, settings
-from strategies import scores
 from tree_oracles import (
     Forest,
-    clamped_forest,
-    conditioned_forest,
     enumerate_forest,
     first_dead_node,
     scores_of,
     solve_forest,
-    trees_of,
 )
 
 import valuesparse as vs
 
 pytestmark = pytest.mark.simd
-
-
-@st.composite
-def forests(draw: st.DrawFn, *, max_nodes: int = 8, extreme: bool = True) -> Forest:
-    """Draw a small forest in any order, any layout of `pairwise`, −inf anywhere."""
-    n, k = draw(st.integers(0, max_nodes)), draw(st.integers(1, 4))
-    if k**n > 10_000:
-        k = 2
-    order = draw(st.permutations(range(n)))
-    parent = np.full(n, -1, dtype=np.int64)
-    for j in range(1, n):
-        at = draw(st.integers(-1, j - 1))
-        parent[order[j]] = -1 if at < 0 else order[at]
-    dtype = draw(st.sampled_from([np.float64, np.float32]))
-    element = scores(extreme=extreme)
-
-    def table(*shape: int) -> Any:
-        return hnp.arrays(dtype, shape, elements=element, fill=st.just(0.0))
-
-    kind = draw(st.integers(0, 2))
-    types = draw(hnp.arrays(np.int64, n, elements=st.integers(0, 1))) if kind == 1 else None
-    shape = [(k, k), (2, k, k), (n, k, k)][kind]
-    mask = hnp.arrays(bool, (n, k), elements=st.booleans(), fill=st.just(True))
-    return Forest(parent, draw(table(n, k)), draw(table(*shape)), types, draw(st.none() | mask))
-
-
-def random_parent(rng: np.random.Generator, n: int, trees: int = 1, *, deep: bool = False) -> Any:
-    """Return random recursive trees, or (deep) trees of long branches, in a random order."""
-    low = np.maximum(0, np.arange(n) - 3) if deep else np.zeros(n, dtype=np.int64)
-    parent = (low + rng.random(n) * (np.arange(n) - low)).astype(np.int64)
-    parent[0] = -1
-    parent[rng.choice(np.arange(1, n), trees - 1, replace=False)] = -1
-    order = rng.permutation(n)
-    out = np.full(n, -1)
-    out[order] = np.where(parent >= 0, order[parent], -1)
-    return out
-
-
-def random_forest(
-    rng: np.random.Generator,
-    parent: np.ndarray,
-    k: int,
-    *,
-    kind: int = 0,
-    peak: float = 0.0,
-    share: float = 0.7,
-    forbidden: float = 0.0,
-    dtype: Any = np.float64,
-) -> Forest:
-    """Return normal scores; a share of the local factors confident, a share of all forbidden."""
-    n = len(parent)
-    unary = rng.normal(size=(n, k))
-    confident = rng.random(n) < share
-    unary[np.arange(n), rng.integers(0, k, n)] += peak * confident
-    pairwise = rng.normal(size=[(k, k), (3, k, k), (n, k, k)][kind])
-    for a in (unary, pairwise):
-        a[rng.random(a.shape) < forbidden] = -np.inf
-    types = rng.integers(0, 3, n) if kind == 1 else None
-    return Forest(parent, unary, pairwise, types).astype(dtype)
-
-
-def tree(model: Forest) -> vs.Tree:
-    """Build the tree that these arrays describe."""
-    return vs.Tree(**model.kwargs())
-
-
-def tolerance(model: Forest) -> float:
-    """Return 1e-10 or 1e-5 plus a small multiple of eps x the largest partial score."""
-    float32 = model.unary.dtype == np.float32
-    total = sum(
-        np.abs(np.where(np.isfinite(a), a, 0)).max(initial=0) for a in (model.unary, model.pairwise)
-    ) * max(1, len(model.parent))
-    return (1e-5 if float32 else 1e-10) + 4 * float(np.finfo(model.unary.dtype).eps) * total
-
-
-def assert_derived(model: Forest, r: vs.Result) -> None:
-    """Compare log_z, pairwise, expectations and entropy with the recursions."""
-    answer, tol = solve_forest(model), tolerance(model)
-    np.testing.assert_allclose(r.log_z, answer.log_z, rtol=tol, atol=tol)
-    pairwise = r.pairwise()
-    np.testing.assert_allclose(pairwise, answer.pairwise, rtol=0, atol=tol)
-    assert pairwise.dtype == model.unary.dtype
-    total = r.expectations()
-    children = np.flatnonzero(model.parent >= 0)
-    want = np.zeros_like(total)
-    if model.edge_type is None:
-        want += answer.pairwise.sum(axis=0)
-    else:
-        np.add.at(want, model.edge_type[children], answer.pairwise)
-    np.testing.assert_allclose(total, want, rtol=0, atol=tol * max(1, len(children)))
-    np.testing.assert_allclose(
-        r.entropy(), answer.entropy, rtol=0, atol=100 * tol * (1 + len(model.parent))
-    )
-
-
-def assert_exact(model: Forest, r: vs.Result) -> None:
-    """Compare everything an exact result offers with the recursions."""
-    np.testing.assert_allclose(
-        r.marginals, solve_forest(model).marginals, rtol=0, atol=tolerance(model)
-    )
-    assert r.marginals.dtype == model.unary.dtype
-    assert r.method == "exact"
-    assert r.converged is True
-    assert_derived(model, r)
-
-
-def assert_islands(model: Forest, r: vs.Result, zeta: float, *, settled: bool) -> None:
-    """Check what islands promise; see assert_islands of checks.py."""
-    islands, p, tol = r.islands, r.marginals, tolerance(model)
-    np.testing.assert_allclose(p, conditioned_forest(model, islands), rtol=0, atol=tol)
-    assert r.stats["islands"] == (islands >= 0).sum()
-    assert_derived(clamped_forest(model, islands), r)
-    if not settled:
-        return
-    assert r.converged is True
-    slack = 1e-6 if p.dtype == np.float32 else 1e-12
-    top, held = p.max(axis=1, initial=0), islands >= 0
-    value = p[held, islands[held]]
-    assert (value >= top[held] - slack).all()
-    assert (value >= zeta - slack).all()
-    assert (~held & (top >= zeta + slack)).sum() <= r.stats["released"]
 
 
 # --------------------------------------------------------------------------------------- small
@@ -528,137 +407,3 @@ def test_a_product_that_leaves_the_range_and_returns(dtype: type) -> None:
             np.testing.assert_allclose(
                 r.marginals, np.tile([0.7310586, 0.2689414], (n + 1, 1)), 1e-5
             )
-
-
-# -------------------------------------------------------------------------------------- errors
-
-
-U, T = np.zeros((3, 2)), np.zeros((2, 2))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "parts"),
-    [
-        (([-1, 0, 3], U, T), ValueError, ["parent[2]", 3]),
-        (([-1, 0, -2], U, T), ValueError, ["parent[2]", -2]),
-        (([-1, 1, 0], U, T), ValueError, ["parent[1]", "own parent"]),
-        (([-1, 2, 1], U, T), ValueError, ["parent", "cycle", 1]),
-        (([-1, 0], U, T), ValueError, ["parent", "(3,)"]),
-        (([-1.0, 0.0, 0.0], U, T), ValueError, ["parent", "float64"]),
-        ((["a", "b", "c"], U, T), TypeError, ["parent"]),
-        (([-1, 0, 0], U[0], T), ValueError, ["unary", "(2,)"]),
-        (([-1, 0, 0], U[:, :0], T), ValueError, ["unary", "(3, 0)"]),
-        (([-1, 0, 0], [[0, 0], [0, np.nan], [0, 0]], T), ValueError, ["unary[1, 1]", "NaN"]),
-        (([-1, 0, 0], U, [[0, np.inf], [0, 0]]), ValueError, ["pairwise[0, 1]", "+inf"]),
-        (([-1, 0, 0], U, np.zeros((2, 2, 2))), ValueError, ["pairwise", "edge_type"]),
-        (([-1, 0, 0], U.astype(complex), T), TypeError, ["unary", "complex128"]),
-        (([-1, 0, 0], U, np.zeros((2, 2), object)), TypeError, ["pairwise", "object"]),
-    ],
-)
-def test_refusals(arguments: Any, error: type[Exception], parts: list[Any]) -> None:
-    with pytest.raises(error) as info:
-        vs.Tree(*arguments)
-    for part in parts:
-        assert str(part) in str(info.value)
-
-
-def test_more_refusals() -> None:
-    types = np.zeros((2, 2, 2))
-    with refused(ValueError, "edge_type[1]", 2):
-        vs.Tree([-1, 0, 0], U, types, edge_type=[9, 2, 0])
-    vs.Tree([-1, 0, 0], U, types, edge_type=[9, 1, 0])  # the root's is ignored
-    with refused(ValueError, "pairwise", "types"):
-        vs.Tree([-1, 0, 0], U, T, edge_type=[0, 0, 0])
-    with refused(TypeError, "allowed", "int64"):
-        vs.Tree([-1, 0, 0], U, T, allowed=np.ones((3, 2), dtype=np.int64))
-    with refused(ValueError, "allowed", "(3, 2)"):
-        vs.Tree([-1, 0, 0], U, T, allowed=np.ones((3, 1), dtype=bool))
-    with refused(ValueError, "allowed must be one array"):
-        vs.Tree([-1, 0, 0], U, T, allowed=[[True, False], [True], [True, True]])
-    with refused(ValueError, "parent must be one array"):
-        vs.Tree([-1, [0], 0], U, T)
-    with refused(ValueError, "edge_type must be one array"):
-        vs.Tree([-1, 0, 0], U, types, edge_type=[0, [0, 1], 0])
-    for call in (
-        vs.Tree([-1, 0, 0], U, T).conditioned,
-        partial(vs.log_prob, vs.Tree([-1, 0, 0], U, T)),
-    ):
-        with refused(ValueError, "states must be one array"):
-            call([0, [1, 0], 0])
-    with refused(ValueError, "n_best", "chains"):
-        vs.decode(vs.Tree([-1, 0, 0], U, T), n_best=2)
-    with refused(ValueError, "states", "(3,)"):
-        vs.log_prob(vs.Tree([-1, 0, 0], U, T), [0, 1])
-    u = U.copy()
-    u[2] = -np.inf
-    with refused(vs.InfeasibleError, "tree", "root", "node", 2):
-        vs.infer(vs.Tree([-1, 0, 0], u, T))
-
-
-def test_nothing_at_all() -> None:
-    r = vs.infer(vs.Tree(np.zeros(0, dtype=int), np.zeros((0, 2)), T))
-    assert r.marginals.shape == (0, 2)
-    assert r.log_z.shape == (0,)
-    assert r.pairwise().shape == (0, 2, 2)
-
-
-@pytest.mark.smoke
-def test_models_and_results_are_records(rng: np.random.Generator) -> None:
-    model = tree(random_forest(rng, random_parent(rng, 30, 2), 3, kind=1, peak=4.0))
-    for zeta in (1.0, 0.8):
-        r = vs.infer(model, zeta=zeta)
-        assert_same_result(r, pickle.loads(pickle.dumps(r)))
-    again = pickle.loads(pickle.dumps(model))
-    assert repr(again) == repr(model)
-    assert_same_bits(vs.infer(again).marginals, vs.infer(model).marginals)
-    with pytest.raises(AttributeError):
-        model.unary = U
-    with pytest.raises(ValueError, match="read-only"):
-        model.unary[0, 0] = 1
-    for result in (r, pickle.loads(pickle.dumps(r))):
-        for array in (result.marginals, result.log_z, result.islands):
-            with pytest.raises(ValueError, match="read-only"):
-                array[...] = 0
-    frame = r.to_frame(labels=list("abc"))
-    frame.iloc[0, 0] = 7.0  # a copy
-    assert r.marginals[0, 0] <= 1
-    assert list(frame.index.names) == ["tree", "node"]
-    np.testing.assert_array_equal(frame.index.get_level_values(0), trees_of(model.parent))
-
-
-def test_blocks_of_wide_edges_stay_small() -> None:
-    wide = vs.infer(vs.Tree([-1, 0, 0, 0], np.zeros((4, 1500)), np.zeros((1500, 1500))))
-    assert [part.shape[0] for part in wide.iter_pairwise()] == [1, 1, 1]
-    assert [part.shape[0] for part in wide.iter_pairwise(2)] == [2, 1]
-    with refused(ValueError, "block"):
-        next(wide.iter_pairwise(0))
-
-
-def test_progress_and_deadline(rng: np.random.Generator) -> None:
-    n = 300_000
-    model = vs.Tree(random_parent(rng, n), rng.normal(size=(n, 8)), np.zeros((8, 8)))
-    calls: list[tuple[int, int]] = []
-    vs.infer(model, progress=lambda done, total: calls.append((done, total)))
-    assert all(0 <= done <= total == n for done, total in calls)
-    with pytest.raises(vs.DeadlineError):
-        vs.infer(model, deadline=1e-9)
-
-
-@pytest.mark.parametrize("zeta", [1.0, 0.9])
-def test_a_call_from_within_progress_works_in_its_own_memory(
-    zeta: float, rng: np.random.Generator
-) -> None:
-    large = tree(random_forest(rng, random_parent(rng, 100_000), 9, peak=5.0))
-    small = tree(random_forest(rng, random_parent(rng, 3_000), 9, peak=5.0))
-    alone, inner = vs.infer(large, zeta=zeta), vs.infer(small, zeta=zeta)
-    seen = []
-
-    def progress(done: int, total: int) -> None:
-        if len(seen) < 3:
-            seen.append(vs.infer(small, zeta=zeta))
-
-    r = vs.infer(large, zeta=zeta, progress=progress, threads=1)
-    assert seen
-    assert_same_result(alone, r, derived=False)
-    for other in seen:
-        assert_same_result(inner, other, derived=False)

@@ -1,4 +1,4 @@
-"""UAI models, evidence and results."""
+"""UAI models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graph_files import DATA, LOGS, assert_same_tables, graphs, weights
+from graph_files import DATA, LOGS, UAI_MODEL, assert_same_tables, graphs, weights
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,29 +19,11 @@ import valuesparse as vs
 from valuesparse.io import (
     ModelFormatError,
     TextFormatError,
-    UaiResult,
     read_uai_evidence,
     read_uai_result,
     write_uai_evidence,
-    write_uai_result,
 )
 from valuesparse.io._tables import numbers_of
-
-MODEL = b"""MARKOV
-3
-2 2 3
-2
-2 0 1
-3 1 0 2
-
-4
- 0.436 0.564
- 0.128 0.872
-
-12
- 0.210 0.333 0.457 0.811 0.000 0.189
- 0.2 0.3 0.5 1e-3 2E+2 .5
-"""
 
 # Name: variables, factors, largest cardinality, table entries, evidence; from the data's README.
 INSTANCES = {
@@ -91,7 +73,7 @@ def written(graph: vs.FactorGraph, **options: object) -> bytes:
 
 
 def test_last_variable_changes_fastest() -> None:
-    graph = vs.read_uai(MODEL)
+    graph = vs.read_uai(UAI_MODEL)
     assert graph.cardinalities == (2, 2, 3)
     assert [f.scope for f in graph.factors] == [(0, 1), (1, 0, 2)]
     tables = [np.exp(f.log_table) for f in graph.factors]
@@ -139,18 +121,20 @@ def test_the_same_model_in_two_formats() -> None:
 
 @pytest.mark.parametrize("kind", ["MARKOV", "BAYES", "markov"])
 def test_kinds(kind: str) -> None:
-    assert_same_tables(vs.read_uai(MODEL.replace(b"MARKOV", kind.encode())), vs.read_uai(MODEL))
+    assert_same_tables(
+        vs.read_uai(UAI_MODEL.replace(b"MARKOV", kind.encode())), vs.read_uai(UAI_MODEL)
+    )
 
 
 @pytest.mark.smoke
 def test_sources(tmp_path: Path) -> None:
     plain, packed = tmp_path / "m.uai", tmp_path / "m.uai.gz"
-    plain.write_bytes(MODEL)
-    packed.write_bytes(gzip.compress(MODEL))
-    expected = vs.read_uai(MODEL)
+    plain.write_bytes(UAI_MODEL)
+    packed.write_bytes(gzip.compress(UAI_MODEL))
+    expected = vs.read_uai(UAI_MODEL)
     with open(plain, "rb") as binary, open(plain, encoding="utf-8") as text:
-        for source in (plain, str(plain), packed, binary, text, bytearray(MODEL),
-                       memoryview(MODEL), MODEL.replace(b"\n", b"\r\n")):  # fmt: skip
+        for source in (plain, str(plain), packed, binary, text, bytearray(UAI_MODEL),
+                       memoryview(UAI_MODEL), UAI_MODEL.replace(b"\n", b"\r\n")):  # fmt: skip
             assert_same_tables(vs.read_uai(source), expected)
     with pytest.raises(FileNotFoundError):
         vs.read_uai(tmp_path / "none.uai")
@@ -160,7 +144,7 @@ def test_sources(tmp_path: Path) -> None:
 
 @pytest.mark.smoke
 def test_targets(tmp_path: Path) -> None:
-    graph = vs.read_uai(MODEL)
+    graph = vs.read_uai(UAI_MODEL)
     packed = tmp_path / "m.uai.gz"
     vs.write_uai(graph, packed)
     assert packed.read_bytes()[:2] == b"\x1f\x8b"
@@ -184,11 +168,11 @@ def test_failed_writes_leave_what_was_there(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"factor 0 has the log-potential 800"):
         vs.write_uai(graph, path)
     assert path.read_text() == "before"
-    vs.write_uai(vs.read_uai(MODEL), path)
+    vs.write_uai(vs.read_uai(UAI_MODEL), path)
     assert path.stat().st_mode & 0o777 == 0o640
     assert [p.name for p in tmp_path.iterdir()] == ["m.uai"]
     with pytest.raises(FileNotFoundError):
-        vs.write_uai(vs.read_uai(MODEL), tmp_path / "no" / "m.uai")
+        vs.write_uai(vs.read_uai(UAI_MODEL), tmp_path / "no" / "m.uai")
 
 
 @given(graphs())
@@ -216,7 +200,7 @@ def test_evidence_becomes_tables(graph: vs.FactorGraph) -> None:
 
 
 def test_likelihoods_become_tables() -> None:
-    graph = vs.read_uai(MODEL, evidence={0: [0.0, -1.0], 1: 1})
+    graph = vs.read_uai(UAI_MODEL, evidence={0: [0.0, -1.0], 1: 1})
     evidence = io.StringIO()
     again = vs.read_uai(written(graph, evidence=evidence), evidence.getvalue().encode())
     assert again.evidence == {1: 1}
@@ -319,117 +303,10 @@ def test_small_files_cannot_ask_for_memory() -> None:
 
 
 def test_damaged_gzip() -> None:
-    packed = gzip.compress(MODEL)
+    packed = gzip.compress(UAI_MODEL)
     for data in (packed[:-10], packed[:20] + b"\0\0\0" + packed[23:], packed[:3]):
         with pytest.raises(ModelFormatError, match="gzip data at byte 0: damaged"):
             vs.read_uai(data)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (b"", [{}]),
-        (b"\n", [{}]),
-        (b"0", [{}]),
-        (b"1\n0", [{}]),
-        (b"1 0", [{}]),
-        (b"2 3 1 5 0", [{3: 1, 5: 0}]),
-        (b"2\n3 1\n5 0\n", [{3: 1, 5: 0}]),
-        (b"1\n2 3 1 5 0\n", [{3: 1, 5: 0}]),
-        (b"1 2 3 1 5 0", [{3: 1, 5: 0}]),
-        (b"2\n1 3 1\n2 5 0 6 1\n", [{3: 1}, {5: 0, 6: 1}]),
-        (b"2 1 3 1 2 5 0 6 1\n", [{3: 1}, {5: 0, 6: 1}]),
-        # Both layouts fit: what stands on lines of their own are samples.
-        (b"2\n1 5 7\n0\n", [{5: 7}, {}]),
-        (b"2 1 5 7 0\n", [{1: 5, 7: 0}]),
-        (b"2\n1 5\n7 0\n", [{1: 5, 7: 0}]),
-        (b"1\n1 0 1\n", [{0: 1}]),
-        (gzip.compress(b"1 4 2"), [{4: 2}]),
-    ],
-)
-def test_evidence_of_all_years(text: bytes, expected: list[dict[int, int]]) -> None:
-    if len(expected) == 1:
-        assert read_uai_evidence(text) == expected[0]
-    else:
-        with pytest.raises(ValueError, match=f"holds {len(expected)} samples: choose one with"):
-            read_uai_evidence(text)
-    for i, sample in enumerate(expected):
-        assert read_uai_evidence(text, sample=i) == sample
-    with pytest.raises(ValueError, match=f"holds {len(expected)} samples?, counted from 0"):
-        read_uai_evidence(text, sample=len(expected))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (b"2 1 0", "line 1, evidence: 2 observed variables take 4 numbers, but 2 follow"),
-        (b"3\n1 0\n1", "line 3, evidence: 3 observed variables take 6 numbers, but 3 follow"),
-        (b"one 1 0", "line 1, evidence: 'one' is not a number"),
-        (b"2\n1 0\n1 1", "line 3, evidence: variable '1' stands there twice"),
-        (b"1 0 -1", "evidence: variable or state: '-1' is less than 0"),
-        (b"1 0 0.5", "evidence: variable or state: '0.5' is not a whole number"),
-        (b"-1", "'-1' is less than 0"),
-    ],
-)
-def test_damaged_evidence(text: bytes, message: str) -> None:
-    with pytest.raises(TextFormatError) as caught:
-        read_uai_evidence(text)
-    assert message in str(caught.value)
-
-
-def test_evidence_of_models() -> None:
-    assert vs.read_uai(MODEL, evidence=b"1 2 2").evidence == {2: 2}
-    assert vs.read_uai(MODEL, evidence={2: 2}).evidence == {2: 2}
-    assert vs.read_uai(MODEL, evidence=b"2\n1 0 1\n1 1 0", sample=1).evidence == {1: 0}
-    with pytest.raises(
-        TextFormatError, match="line 1, evidence: there is no variable '3': the mod"
-    ):
-        vs.read_uai(MODEL, evidence=b"1 3 0")
-    with pytest.raises(TextFormatError, match="line 1, evidence: variable 2 has no state '3': it "):
-        vs.read_uai(MODEL, evidence=b"1 2 3")
-    with pytest.raises(ValueError, match="sample chooses from an evidence file"):
-        vs.read_uai(MODEL, sample=0)
-    with pytest.raises(ValueError, match=r"evidence\[0\] is array"):
-        write_uai_evidence({0: np.zeros(2)}, io.StringIO())
-
-
-@pytest.mark.parametrize(
-    ("text", "sample", "line", "token", "words"),
-    [
-        ("2\n0 1\n\n3 0\n", None, 4, "3", "there is no variable '3': the model has 3, numbered"),
-        ("2\n0 1\n2 7\n", None, 3, "7", "variable 2 has no state '7': it has 3, numbered from 0"),
-        ("2\n0 1\n0 0\n", None, 3, "0", "variable '0' stands there twice: state 1 before, 0 here"),
-        ("2\n0 1\n0 1\n", None, 3, "0", "variable '0' stands there twice: both alike"),
-        ("2\n1 0 1\n1 1 2\n", 1, 3, "2", "variable 1 has no state '2': it has 2"),
-        ("1\n0 1.5", None, 2, "1.5", "'1.5' is not a whole number"),
-        ("2\n0 x", None, 2, "x", "'x' is not a number"),
-    ],
-)
-def test_evidence_that_does_not_fit_is_said_with_file_line_and_token(
-    text: str, sample: int | None, line: int, token: str, words: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "model.uai.evid.gz"
-    path.write_bytes(gzip.compress(text.encode()))
-    for source, prefix in ((path, f"{path}: "), (text.encode(), "")):
-        with pytest.raises(TextFormatError) as caught:
-            vs.read_uai(MODEL, evidence=source, sample=sample)
-        error = caught.value
-        assert str(error).startswith(f"{prefix}line {line}, evidence: ")
-        assert words in str(error)
-        assert (error.line, error.token) == (line, token)
-        again = pickle.loads(pickle.dumps(error))
-        assert (str(again), again.path) == (str(error), error.path)
-
-
-def test_evidence_of_labels_is_looked_up() -> None:
-    graph = vs.read_fg(b"1\n\n2\n7 3\n2 3\n2\n0 0.25\n3 0.75\n")
-    assert read_uai_evidence(b"2 7 1 3 2", graph=graph) == {1: 1, 0: 2}
-    with pytest.raises(TextFormatError, match="there is no variable '1': the model has 3, 7"):
-        read_uai_evidence(b"1 1 0", graph=graph)
-    named = vs.FactorGraph([2, 2], names=["a", "b"])
-    assert read_uai_evidence(b"1 1 0", graph=named) == {1: 0}
-    with pytest.raises(TextFormatError, match="there is no variable '2'"):
-        read_uai_evidence(b"1 2 0", graph=named)
 
 
 def test_errors_name_the_file(tmp_path: Path) -> None:
@@ -453,7 +330,7 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
 def test_errors_of_writing_name_the_file_that_was_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph = vs.read_uai(MODEL)
+    graph = vs.read_uai(UAI_MODEL)
     path = tmp_path / "none" / "model.uai"
     with pytest.raises(FileNotFoundError) as caught:
         vs.write_uai(graph, path)
@@ -479,82 +356,10 @@ def test_only_graphs_are_written(model: object, write: Any, tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("bad", [{-1: 0}, {0: -1}, {True: 0}, {0: True}, {0: 1.0}, {"a": 0}])
-def test_evidence_files_hold_numbers(bad: Any) -> None:
-    with pytest.raises(ValueError, match=r"evidence\[.*only numbers of variables and of states"):
-        write_uai_evidence(bad, io.StringIO())
-
-
-def test_arguments_of_evidence() -> None:
-    for bad in ("0", 1.0, True, -1):
-        with pytest.raises(ValueError, match="sample must be an integer >= 0"):
-            read_uai_evidence(b"1 0 1", sample=bad)
-    with pytest.raises(TypeError, match=r"graph must be a valuesparse\.FactorGraph, got int"):
-        read_uai_evidence(b"1 0 1", graph=3)
-    with pytest.raises(ValueError, match="evidence must be a mapping"):
-        write_uai_evidence([1], io.StringIO())
-
-
 def test_names_of_files_may_be_as_long_as_names_can_be(tmp_path: Path) -> None:
     path = tmp_path / ("\N{GREEK SMALL LETTER ZETA}" * 120 + ".uai")
-    vs.write_uai(vs.read_uai(MODEL), path)
+    vs.write_uai(vs.read_uai(UAI_MODEL), path)
     assert vs.read_uai(path).n_variables == 3
-
-
-@pytest.mark.parametrize(
-    ("text", "task", "value"),
-    [
-        (b"PR\n-2.5", "PR", -2.5),
-        (b"PR\n1\n-2.5", "PR", -2.5),
-        (b"PR\n-9\n-BEGIN-\n-2.5\n", "PR", -2.5),
-        (b"MAR\n2 2 0.25 0.75 1 1.0", "MAR", [[0.25, 0.75], [1.0]]),
-        (b"MAR\n1\n2 2 0.25 0.75 1 1.0", "MAR", [[0.25, 0.75], [1.0]]),
-        (b"MPE\n3 0 1 2\n", "MPE", [0, 1, 2]),
-        (b"MPE\n1\n3 0 1 2\n", "MPE", [0, 1, 2]),
-    ],
-)
-def test_results(text: bytes, task: str, value: object) -> None:
-    result = read_uai_result(text)
-    assert result.task == task
-    found = {
-        "PR": lambda: result.log10_z,
-        "MAR": lambda: [p.tolist() for p in result.marginals or ()],
-        "MPE": lambda: list(result.states or ()),
-    }[task]()
-    assert found == value
-    file = io.StringIO()
-    write_uai_result(result, file)
-    again = io.StringIO()
-    write_uai_result(read_uai_result(file.getvalue().encode()), again)
-    assert again.getvalue() == file.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (b"MMAP\n1 0 1", "line 1, header: expected PR or MAR or MPE, got 'MMAP'"),
-        (b"PR\n", "partition function: the file ends"),
-        (b"PR\n1.5 2.5", "partition function: expected nothing more, got '2.5'"),
-        (b"MAR\n2 2 0.5 0.5", "line 2, marginals: the file ends where 1 more number of states"),
-        (b"MAR\n-BEGIN-\n1 2 0.5 half", "line 3, marginals: 'half' is not a number"),
-        (b"MPE\n3 0 1", "line 2, explanation: number of variables: '3' is more than 2"),
-        (b"MPE\n1 -1", "state: '-1' is less than 0"),
-    ],
-)
-def test_damaged_results(text: bytes, message: str) -> None:
-    with pytest.raises(TextFormatError) as caught:
-        read_uai_result(text)
-    assert message in str(caught.value)
-
-
-def test_results_say_what_they_need() -> None:
-    with pytest.raises(ValueError, match="task must be one of PR, MAR, MPE"):
-        UaiResult("MMAP")
-    with pytest.raises(ValueError, match="marginals must be given for task 'MAR'"):
-        UaiResult("MAR", log10_z=1.0)
-    with pytest.raises(ValueError, match="holds 2 samples"):
-        read_uai_result(b"PR\n2\n-1.5\n-2.5")
-    assert read_uai_result(b"PR\n2\n-1.5\n-2.5", sample=1).log10_z == -2.5
 
 
 def test_a_byte_order_mark_is_no_word() -> None:
