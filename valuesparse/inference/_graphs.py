@@ -13,7 +13,6 @@ from valuesparse.errors import MemoryLimitError
 from valuesparse.inference import _ad3, _auto, _loopy
 from valuesparse.inference._conditioning import ASKED, AUTO, WHOLE, Slices
 from valuesparse.inference._graph_islands import infer_islands
-from valuesparse.inference._hanging import Hanging, TakenApart, parts_of
 from valuesparse.inference._memory import as_limit, show_bytes
 from valuesparse.inference._methods import (
     AD3,
@@ -28,6 +27,7 @@ from valuesparse.inference._methods import (
     record_of,
 )
 from valuesparse.inference._network import network_of
+from valuesparse.inference._pendant import Pendant, TakenApart, parts_of
 from valuesparse.inference._refusals import ADVICE, SearchGivenUp, check_states
 from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.inference._watch import NOBODY, Watch
@@ -96,12 +96,12 @@ def infer(
     if choice.tree is None:
         limit = as_limit(memory_limit)
         return infer_islands(model, zeta, rounds, workers, known, limit, watch)
-    tree, hanging = choice.tree, choice.hanging
-    if hanging is None:
+    tree, pendant = choice.tree, choice.pendant
+    if pendant is None:
         found = tree._infer(None, workers, watch, choice.method, choice.reason)
     else:
-        core = hanging.of_core(lambda: tree._infer(None, workers, watch))
-        found = hanging.whole(core, choice.method, choice.reason, tree.memory_limit)
+        core = pendant.of_core(lambda: tree._infer(None, workers, watch))
+        found = pendant.whole(core, choice.method, choice.reason, tree.memory_limit)
     tree._keep()
     return found
 
@@ -112,13 +112,13 @@ _APART = "loopy belief propagation (tree-reweighted messages where it does not c
 class Choice(NamedTuple):
     """The method that `infer` runs (None: it refuses), the reason, and the tree if there is one.
 
-    `hanging`: the tree is that of the core of a graph that was taken apart.
+    `pendant`: the tree is that of the core of a graph that was taken apart.
     """
 
     method: str | None
     reason: str
     tree: JunctionTree | None
-    hanging: Hanging | None = None
+    pendant: Pendant | None = None
 
 
 def choose(
@@ -163,13 +163,13 @@ def choose(
     _require_tables(model, large)
     if parts is None:
         return _choose_tree(model, method, known, memory_limit, watch)
-    hanging = Hanging(model, parts, known, workers, watch)
-    choice = hanging.of_core(
-        lambda: _choose_tree(parts.core, method, hanging.within, memory_limit, watch)
+    pendant = Pendant(model, parts, known, workers, watch)
+    choice = pendant.of_core(
+        lambda: _choose_tree(parts.core, method, pendant.within, memory_limit, watch)
     )
     if choice.tree is None or choice.method is None or choice.method in LOOPY:
         return choice
-    return choice._replace(reason=hanging.reason + choice.reason, hanging=hanging)
+    return choice._replace(reason=pendant.reason + choice.reason, pendant=pendant)
 
 
 def _large(model: FactorGraph, parts: TakenApart | None, memory_limit: int | None) -> list[int]:
@@ -202,14 +202,14 @@ def _taken_apart(
     watch: Watch,
     *,
     best: bool = False,
-) -> Hanging | None:
-    """Return the messages to the core of a graph on whose cycles structured factors hang."""
+) -> Pendant | None:
+    """Return the messages to the core of a graph with pendant structured factors."""
     if not structured_factors(model):
         return None
     known = known_of(model, evidence)
     parts = parts_of(model, known.held)
     _require_tables(model, _large(model, parts, None))
-    return None if parts is None else Hanging(model, parts, known, workers, watch, best=best)
+    return None if parts is None else Pendant(model, parts, known, workers, watch, best=best)
 
 
 def _choose_tree(
@@ -286,10 +286,10 @@ def mass(
     if without_cycles(model, None):
         found = _loopy.two_passes(model, "", model.evidence, workers, None, progress)
         return float(found.log_z), ""
-    hanging = _taken_apart(model, None, workers, watch)
-    if hanging is not None:
-        core, known, more = hanging.parts.core, hanging.within, hanging.up.log_z
-        value, slices = hanging.of_core(lambda: _mass(core, known, workers, memory_limit, watch))
+    pendant = _taken_apart(model, None, workers, watch)
+    if pendant is not None:
+        core, known, more = pendant.parts.core, pendant.within, pendant.up.log_z
+        value, slices = pendant.of_core(lambda: _mass(core, known, workers, memory_limit, watch))
         value += more
     else:
         value, slices = _mass(model, None, workers, memory_limit, watch)
@@ -344,14 +344,14 @@ def decode(
         given = known_of(model, evidence).given
         best = _loopy.decode_passes(model, given, workers, watch)
         return best.states[None], np.array([best.score]), True, None
-    hanging = _taken_apart(model, evidence, workers, watch, best=True)
-    if hanging is None:
+    pendant = _taken_apart(model, evidence, workers, watch, best=True)
+    if pendant is None:
         found = _decode(model, evidence, workers, memory_limit, watch)
         states, score = found.states, float(found.score)
     else:
-        core, known = hanging.parts.core, hanging.within
-        found = hanging.of_core(lambda: _decode(core, known, workers, memory_limit, watch))
-        states, score = hanging.decoded(found.states, float(found.score))
+        core, known = pendant.parts.core, pendant.within
+        found = pendant.of_core(lambda: _decode(core, known, workers, memory_limit, watch))
+        states, score = pendant.decoded(found.states, float(found.score))
     return states[None], np.array([score]), True, None, found.conditioned
 
 

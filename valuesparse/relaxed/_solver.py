@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_indices
 from valuesparse.inference import _graphs
-from valuesparse.inference._hanging import TreesApart
 from valuesparse.inference._methods import Loopy, name_of, record_of
+from valuesparse.inference._pendant import TreesApart
 from valuesparse.inference._refusals import impossible
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import (

@@ -1,4 +1,4 @@
-"""Structured factors that hang on cycles as trees: exact without a table, against enumeration."""
+"""Structured factors in pendant trees: exact without a table, against enumeration."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def enumerated(graph: vs.FactorGraph, evidence: dict[int, Any]) -> tuple[np.ndar
 
 @st.composite
 def graphs(draw: Any) -> tuple[vs.FactorGraph, dict[int, Any]]:
-    """Return a graph with cycles, structured factors that hang on them, and evidence."""
+    """Return a graph with cycles, pendant structured factors, and evidence."""
     cycle = draw(st.integers(3, 4))
     n = cycle + draw(st.integers(1, 12 - cycle))
     graph = vs.FactorGraph([2] * n)
@@ -180,9 +180,9 @@ def test_reasons_and_what_evidence_takes_apart() -> None:
         words = f"factor {index}, a Xor over 53 variables, lies on a cycle .*method='bp' takes it"
         with pytest.raises(ValueError, match=words):
             ask()
-    cut = vs.infer(graph, evidence={8: 0})  # now it hangs at variable 0
+    cut = vs.infer(graph, evidence={8: 0})  # now it is pendant at variable 0
     assert cut.exact
-    assert "3 factors of two and more variables hang on the cycles as trees" in cut.reason
+    assert "3 factors of two and more variables are in pendant trees" in cut.reason
     same = grid_with(Xor(0, *range(9, 60)), 60)
     np.testing.assert_allclose(
         cut.flat_marginals(), vs.infer(same, evidence={8: 0}).flat_marginals(), atol=1e-12

@@ -1,8 +1,8 @@
-"""Graphs whose structured factors hang on their cycles as trees: each part by its own engine.
+"""Graphs with structured factors in pendant trees: each part by its own engine.
 
 A factor of which at most one variable has other factors is taken off the graph, again and again.
 The rest is the core, with all cycles. The factors taken off form trees, each with at most one
-variable v of the core. Exactly, and in sums as in maxima:
+variable v of the core: they are pendant. Exactly, and in sums as in maxima:
 
     mu_v(x) = sum over the trees at v, given v = x          messages, in time linear in the trees
     p(core) ~ core * prod_v mu_v                            a junction tree of the core
@@ -34,7 +34,7 @@ from valuesparse.models._evidence import Known, split
 from valuesparse.models.factor_graph import Derived
 from valuesparse.results import GraphResult
 
-__all__ = ["Hanging", "Messages", "TakenApart", "TreesApart", "parts_of"]
+__all__ = ["Messages", "Pendant", "TakenApart", "TreesApart", "parts_of"]
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -46,13 +46,13 @@ class TakenApart(NamedTuple):
     Attributes
     ----------
     core, trees : FactorGraph
-        The factors on cycles or between them, and those that hang on them.
+        The factors on cycles or between them, and those in pendant trees.
     of_core, of_trees : ndarray of int64
         Their indices in the graph.
     inside : ndarray of bool, shape (n,)
         Whether a variable belongs to the core.
     shared : ndarray of int64
-        The variables of the core on which trees hang.
+        The variables of the core that have pendant trees.
     """
 
     core: FactorGraph
@@ -69,7 +69,7 @@ _PARTS = weakref.WeakKeyDictionary()
 
 
 def parts_of(graph: FactorGraph, held: Array) -> TakenApart | None:
-    """Return the parts of a graph given its hard evidence; None where no structured factor hangs.
+    """Return the parts of a graph given its hard evidence; None where none is pendant.
 
     The graph has to have a structured factor, and a cycle.
     """
@@ -88,17 +88,17 @@ def _take_apart(graph: FactorGraph, held: Array) -> TakenApart | None:
     inside = np.zeros(graph.n_variables, dtype=np.bool_)
     core, scopes = network.members(np.flatnonzero(in_core)), scopes_of(graph)
     wide = {i for i, scope in enumerate(scopes) if len(scope) > 1}
-    hanging = (wide | structured_factors(graph).keys()) - set(core)
+    pendant = (wide | structured_factors(graph).keys()) - set(core)
     for i in core:
         inside[list(scopes[i])] = True
     shared = np.zeros_like(inside)
-    for i in hanging:
+    for i in pendant:
         shared[list(scopes[i])] = True
     # Tables of one variable, and of none, follow the variable.
     own = np.zeros(graph.n_factors, dtype=np.bool_)
     own[core] = True
     for i, scope in enumerate(scopes):
-        if i not in hanging and len(scope) < 2:
+        if i not in pendant and len(scope) < 2:
             own[i] = inside[list(scope)].all()
     of_core, of_trees = np.flatnonzero(own), np.flatnonzero(~own)
     return TakenApart(
@@ -112,7 +112,7 @@ def _take_apart(graph: FactorGraph, held: Array) -> TakenApart | None:
 
 
 def _on_cycles(ptr: Array, scope: Array, held: Array) -> npt.NDArray[np.bool_]:
-    """Return which groups are left once all that hang on others by one variable are taken off."""
+    """Return which groups are left once all that are pendant are taken off."""
     open_ = held[scope] < 0
     ends = np.concatenate([[0], np.cumsum(open_)])[ptr].tolist()
     variables = scope[open_].tolist()
@@ -148,7 +148,7 @@ class Messages(NamedTuple):
     log_z: float
 
 
-class Hanging:
+class Pendant:
     """One question to a graph that was taken apart: its evidence, and messages to the core."""
 
     def __init__(
@@ -184,9 +184,9 @@ class Hanging:
         """Why the graph is taken apart."""
         count = len(network_of(self.parts.trees).native.wide)
         what = (
-            "factor of two and more variables hangs on the cycles as a tree, and is eliminated"
+            "factor of two and more variables is in a pendant tree, and eliminated"
             if count == 1
-            else "factors of two and more variables hang on the cycles as trees, and are eliminated"
+            else "factors of two and more variables are in pendant trees, and eliminated"
         )
         return f"{count} {what} by messages; of the rest "
 
@@ -262,7 +262,7 @@ class TreesApart:
 
     def __init__(self, given: dict[int, Any], limit: int, trees: GraphResult | None) -> None:
         self.given, self.limit, self._trees = given, limit, trees
-        self._asked: Hanging | None = None
+        self._asked: Pendant | None = None
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self.given, self.limit
@@ -311,7 +311,7 @@ class TreesApart:
             known = split(model, self.given)
             parts = parts_of(model, known.held)
             assert parts is not None
-            self._asked = Hanging(model, parts, known, 1, NOBODY)
+            self._asked = Pendant(model, parts, known, 1, NOBODY)
         asked = self._asked
         core = asked.parts.core.copy()
         known = asked.within
