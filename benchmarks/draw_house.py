@@ -13,56 +13,49 @@ from matplotlib.patches import FancyBboxPatch
 
 INK, LINE = "#22303c", "#7b8a97"
 TOP, MIDDLE, ENGINE, BASE = "#fdf3e7", "#e8f3f0", "#eef3f7", "#e9e6f2"
-# (x, y, width, folder, what it does, colour): rings from the caller to the processor.
-BOXES: list[tuple[float, float, float, str, str, str]] = [
-    (0.02, 0.84, 0.22, "cli io crf torch", "commands, files,\ntaggers, layers", TOP),
-    (0.27, 0.84, 0.22, "models  factors", "arrays and names,\nchecked once", TOP),
-    (0.52, 0.84, 0.22, "results", "records; they ask the\nengine handed to them", TOP),
-    (0.77, 0.84, 0.21, "relaxed  bounds", "which factors; log Z\nbetween two numbers", TOP),
-    (0.02, 0.6, 0.22, "learning", "L-BFGS and online rules,\nfor any model", TOP),
-    (0.27, 0.6, 0.47, "inference", "evidence split once,\nthe engine chosen", MIDDLE),
-    (0.77, 0.6, 0.21, "schedule", "plans: shown, recorded,\nsimulated", TOP),
-    (
-        0.02,
-        0.36,
-        0.22,
-        "crf  vectors  io",
-        "attributes, gradients,\nlong sums, name tables",
-        ENGINE,
-    ),
-    (0.27, 0.36, 0.22, "forest  islands", "passes up and down;\nislands in rounds", ENGINE),
-    (0.52, 0.36, 0.22, "junction", "elimination, cliques,\nlayout, propagation", ENGINE),
-    (
-        0.77,
-        0.36,
-        0.21,
-        "messages factors",
-        "an update is a factor:\npair, table, structured",
-        ENGINE,
-    ),
-    (0.02, 0.1, 0.22, "core", "input, scratch memory,\npolling, exact sums", BASE),
-    (0.27, 0.1, 0.22, "rows", "rows of numbers,\ntiles of tables", BASE),
-    (0.52, 0.1, 0.22, "simd", "vectors, and the one\nlist of SIMD levels", BASE),
-    (0.77, 0.1, 0.21, "pool", "runs a plan: tasks, and\nwhat each waits for", BASE),
+COLUMN = [0.02, 0.218, 0.416, 0.614, 0.812]  # where the boxes of a column begin
+WIDTH, HEIGHT = 0.168, 0.115
+# (column, y, columns, folders, what they do, colour): rings from the caller to the processor.
+BOXES: list[tuple[int, float, int, str, str, str]] = [
+    (0, 0.865, 1, "cli io torch", "commands, files,\nlayers", TOP),
+    (1, 0.865, 1, "crf parsing hmm", "taggers, parsers,\nMarkov models", TOP),
+    (2, 0.865, 1, "models factors", "arrays and names,\nchecked once", TOP),
+    (3, 0.865, 1, "results", "records; ask the engine\nhanded to them", TOP),
+    (4, 0.865, 1, "relaxed bounds", "which factors;\nlog Z from both sides", TOP),
+    (0, 0.665, 1, "corpora", "shards of large files,\nkilled and resumed", TOP),
+    (1, 0.665, 1, "learning", "L-BFGS, online rules,\nfor any model", TOP),
+    (2, 0.665, 2, "inference", "evidence split once,\nthe engine chosen", MIDDLE),
+    (4, 0.665, 1, "schedule", "plans: shown,\nrecorded, simulated", TOP),
+    (0, 0.435, 1, "crf vectors io", "attributes, gradients,\nsums, name tables", ENGINE),
+    (1, 0.435, 1, "parser parsing", "features and parts;\nmany sentences", ENGINE),
+    (2, 0.435, 1, "forest islands", "passes up and down;\nislands in rounds", ENGINE),
+    (3, 0.435, 1, "junction", "elimination, cliques,\nlayout, propagation", ENGINE),
+    (4, 0.435, 1, "messages factors", "an update is a factor:\npair, table, structured", ENGINE),
+    (0, 0.265, 1, "hmm", "passes of few states,\ndensities, M steps", ENGINE),
+    (1, 0.265, 1, "trees", "dependency trees\nof one sentence", ENGINE),
+    (2, 0.265, 1, "higher", "chains of order 2,\nchains of segments", ENGINE),
+    (4, 0.265, 1, "dual", "decoding by dual\ndecomposition", ENGINE),
+    (0, 0.04, 1, "core", "input, scratch, polling,\nexact sums", BASE),
+    (1, 0.04, 1, "rows", "rows of numbers,\ntiles of tables", BASE),
+    (2, 0.04, 2, "simd", "vectors, and the one list\nof SIMD levels", BASE),
+    (4, 0.04, 1, "pool", "runs a plan: tasks,\nand their waits", BASE),
 ]
-HEIGHT = 0.14
+# (y, height): what stands round the engines, and round what all of them use.
+ROUND = [(0.245, 0.325), (0.02, 0.155)]
 ARROWS = [
-    ((0.24, 0.91), (0.27, 0.91), ""),
-    ((0.13, 0.84), (0.13, 0.74), "losses"),
-    ((0.38, 0.84), (0.38, 0.74), "a model, evidence, zeta"),
-    ((0.63, 0.74), (0.63, 0.84), "answers"),
-    ((0.83, 0.84), (0.74, 0.74), "questions"),
-    ((0.74, 0.66), (0.77, 0.66), ""),
-    ((0.13, 0.6), (0.13, 0.5), ""),
-    ((0.38, 0.6), (0.38, 0.5), "pointers, a plan"),
-    ((0.63, 0.6), (0.63, 0.5), ""),
-    ((0.72, 0.6), (0.82, 0.5), ""),
-    ((0.13, 0.36), (0.13, 0.24), ""),
-    ((0.38, 0.36), (0.38, 0.24), "rows"),
-    ((0.63, 0.36), (0.63, 0.24), "vectors"),
-    ((0.80, 0.36), (0.71, 0.24), ""),
-    ((0.90, 0.36), (0.90, 0.24), "tasks"),
-    ((0.49, 0.17), (0.52, 0.17), ""),
+    ((0.19, 0.93), (0.216, 0.93), ""),
+    ((0.388, 0.93), (0.414, 0.93), ""),
+    ((0.238, 0.865), (0.168, 0.782), "files"),
+    ((0.302, 0.865), (0.302, 0.782), "losses"),
+    ((0.5, 0.865), (0.5, 0.782), "model, evidence, zeta"),
+    ((0.698, 0.782), (0.698, 0.865), "answers"),
+    ((0.832, 0.865), (0.768, 0.782), "questions"),
+    ((0.784, 0.72), (0.81, 0.72), ""),
+    ((0.302, 0.665), (0.302, 0.572), "sums, gradients"),
+    ((0.599, 0.665), (0.599, 0.572), "pointers, a plan"),
+    ((0.302, 0.435), (0.302, 0.382), "arcs"),
+    ((0.896, 0.435), (0.896, 0.382), ""),
+    ((0.5, 0.245), (0.5, 0.177), "rows, vectors, tasks"),
 ]
 
 
@@ -70,25 +63,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("-o", "--output", type=Path, default=Path("house.png"))
     options = parser.parse_args()
-    figure, axes = plt.subplots(figsize=(9.6, 6.2), dpi=110)
-    axes.set_xlim(-0.05, 1)
-    axes.set_ylim(0.05, 1.02)
+    figure, axes = plt.subplots(figsize=(10.6, 7.4), dpi=110)
+    axes.set_xlim(-0.05, 1.01)
+    axes.set_ylim(0.0, 1.0)
     axes.axis("off")
-    for x, y, width, folder, what, colour in BOXES:
+
+    def box(x: float, y: float, width: float, height: float, colour: str) -> None:
         axes.add_patch(
             FancyBboxPatch(
-                (x, y), width, HEIGHT, boxstyle="round,pad=0.006", facecolor=colour, edgecolor=LINE
+                (x, y), width, height, boxstyle="round,pad=0.006", facecolor=colour, edgecolor=LINE
             )
         )
+
+    for y, height in ROUND:
+        box(0.004, y, 0.992, height, "white")
+    for column, y, columns, folders, what, colour in BOXES:
+        x, width = COLUMN[column], WIDTH + (columns - 1) * (COLUMN[1] - COLUMN[0])
+        box(x, y, width, HEIGHT, colour)
         middle = x + width / 2
         axes.text(
-            middle, y + 0.105, folder, ha="center", va="center", color=INK,
+            middle, y + 0.09, folders, ha="center", va="center", color=INK,
             family="monospace", fontsize=9.5, weight="bold",
         )  # fmt: skip
-        axes.text(middle, y + 0.045, what, ha="center", va="center", color=INK, fontsize=8.2)
-    for y, home in ((0.79, "valuesparse/"), (0.3, "ext/")):
+        axes.text(middle, y + 0.037, what, ha="center", va="center", color=INK, fontsize=8.0)
+    for y, home in ((0.82, "valuesparse/"), (0.3, "ext/")):
         axes.text(
-            -0.015, y, home, rotation=90, ha="right", va="center", color=INK,
+            -0.02, y, home, rotation=90, ha="right", va="center", color=INK,
             family="monospace", fontsize=9.5,
         )  # fmt: skip
     for start, end, label in ARROWS:
@@ -96,7 +96,7 @@ def main() -> None:
         if label:
             x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
             axes.text(
-                x + 0.012, y, label, ha="left", va="center", color=INK, fontsize=8.2, style="italic"
+                x + 0.018, y, label, ha="left", va="center", color=INK, fontsize=8.2, style="italic"
             )
     figure.savefig(options.output, bbox_inches="tight")
 
