@@ -108,6 +108,10 @@ void Solver::start() {
     weight_ = std::max(1.0, kWeight * pairs / rest);
 }
 
+// The quadratic step (solver.h), by completing the square, for pairs and parts alike:
+//
+//   q_f = argmin over f's hull of sum_e rho w_e / 2 (q_e - target_e)^2 - score_f(q)
+//   target_e = p_v + s_e / (rho w_e)
 void Solver::move_pairs(int64_t task) {
     const int64_t first = factor_cut_[at(task)].first, second = first + p_.n_pairs();
     PairPoints of;
@@ -160,6 +164,11 @@ void Solver::factors_task(void* self, int64_t task, int worker) {
     }
 }
 
+// With m_v = (sum_e w_e q_e + pull_v) / sum_e w_e, the pull being that of cuts, 0 without them:
+//
+//   p_v <- over m_v + (1 - over) p_v,   s_e <- s_e - over rho w_e (q_e - m_v)
+//
+// Without cuts the second keeps sum_e s_e, the odds of v: the dual value stays a bound.
 void Solver::mean(int64_t first, int64_t last, double* apart, double* moved) {
     for (int64_t v = first; v < last; ++v) {
         const int64_t from = p_.var_ptr[at(v)], to = p_.var_ptr[at(v + 1)];

@@ -1,5 +1,12 @@
 // Passes through the pieces between islands: messages to their centres and back, then to the
 // islands beside them. The arithmetic answers lists of requests (IslandVerbs).
+//
+//   m_{q->o}(y) = sum_x psi_q(x) prod_{w != o} m_{w->q}(x) E(x, y)    q free (exclude, send)
+//   m_{q->o}(y) = E(v, y)                                             q an island of v (tell)
+//   m'_q(x) = psi_q(x) prod_w m_{w->q}(x) / its sum over x            (beliefs, actuals)
+//
+// SMM11, Eqs. 3-4 for any number of neighbours; ERRATA, SMM11: psi_q is the local factor, counted
+// once, and m' of an island is made without its value.
 #pragma once
 
 #include "core/ticker.h"

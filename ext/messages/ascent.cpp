@@ -42,6 +42,14 @@ void Network::Field::path(int64_t u, int64_t v,
     steps.insert(steps.end(), down.rbegin(), down.rend());
 }
 
+// The bound E_q[score] + H(q), with H(q) = sum_f H(q_f) + sum_v (1 - degree_v) H(q_v), and where a
+// whole step leads. A pair f outside the forest, theta(u, y), whose path is u = x_0, .., x_n = v:
+//
+//   ahead_i(x, y) = p(v = y | x_i = x) = sum_z p(x_{i+1} = z | x) ahead_{i+1}(z, y)
+//   towards_i(x, y) = E[theta(u, y) | x_i = x]
+//   towards_{i+1}(z, y) = sum_x p(x_i = x | z) towards_i(x, y)
+//   table of (x_i, x_{i+1}) += E[theta | x, z] = sum_y towards_i(x, y) ahead_{i+1}(z, y)
+//   node of x_i, 0 < i < n, -= E[theta | x] = sum_y towards_i(x, y) ahead_i(x, y)
 void Network::Field::assess(bool joints) {
     next_node.assign(local, local + l.var_at_.back());
     next_table = own_table;
@@ -214,6 +222,8 @@ void Network::Climb::step_to(double step) {
     mix(before.table, before.next_table, &now.table);
 }
 
+// (node, table) <- (1 - step) (node, table) + step (next): half as far until neither the value
+// nor the bound falls, and the next time twice as far as that, at most the whole way.
 void Network::Climb::go(int64_t max_iterations, double tolerance, bool caller, Control* control) {
     now.caller = caller;
     constexpr double kFiner = 1e-4;  // of the last step: a finer one gains nothing but rounding

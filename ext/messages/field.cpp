@@ -157,6 +157,12 @@ void Network::Field::pair_down(int64_t f) {
     own[1] = (p == 0 ? out[1] : out[2]) + out[3];
 }
 
+// Sums to the roots, each table's conditional, and marginals from the roots on; a table f of the
+// forest lies above the variables j and below p:
+//
+//   s_v(x) = node_v(x) + sum over f below v of log sum_{x_j} exp(table_f + sum_j s_j(x_j))
+//   c_f(x_j | x_p) = exp(table_f + sum_j s_j) / its sum over x_j,   q_root = exp(s_root) / its sum
+//   q_f(x_j, x_p) = c_f(x_j | x_p) q_p(x_p),   q_j = its sum over all but x_j
 bool Network::Field::marginals() {
     Numbers top, total;
     sum = node;

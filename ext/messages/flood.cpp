@@ -25,7 +25,16 @@ struct Change {
 
 }  // namespace
 
-// The messages of variable v to its factors; false when it has no value left.
+// An iteration (network.h; with rho = 1 this is MSFXM10, Eq. 4), from the messages before it:
+//
+//   n_e(x) = local(x) + sum_g rho_g m_g(x) - m_e(x), less its largest entry
+//   m_e(x) <- (1 - damping) log sum over the others of exp(theta / rho + sum n) + damping m_e(x)
+//
+// also scaled to 0. It has converged where no log-ratio of two entries moves by more than the
+// tolerance.
+
+// The messages of variable v to its factors, by sums of what comes before and after each edge,
+// since -inf cannot be taken out again; false when it has no value left.
 bool Network::variable(int64_t v, WorkerScratch* s) {
     const int64_t k = card_[at(v)], e0 = var_ptr_[at(v)], e1 = var_ptr_[at(v + 1)];
     double* before = s->x.data();  // (edges + 1, k): local and the messages of earlier edges

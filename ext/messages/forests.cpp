@@ -34,6 +34,14 @@ Forest Network::rooted(std::vector<char>* inside) const {
     return forest;
 }
 
+// log Z of forests T of the factors, reparametrised by messages m, b_v = local_v + sum_f rho_f m_f:
+//
+//   score_T = sum_v b_v + sum_{f in T} (theta_f / rho_f - sum_v m_f(x_v))
+//   b_v(x) += log sum over the others of exp(theta_f / rho_f - sum m_f + sum_j b_j), for f below v
+//   log Z_T = sum over roots of log sum_x exp(b(x)); maxima in place of sums if `best`
+//
+// With weights rho_T that add up to rho_f over the forests with f, scores average to the model's,
+// so that sum_T rho_T log Z_T >= log Z for any m (ERRATA, "Bounds in general").
 Status Network::forests(const double* local, const double* messages, int64_t n_forests,
                         const int64_t* ptr, const int64_t* factor, bool best, Control* control,
                         double* log_z, double* scale, int64_t* dead_variable) {

@@ -132,6 +132,11 @@ struct Network::Bounds {
     }
 };
 
+// Coordinate ascent of sum_v sum_x q_v(x) (local_v(x) - log q_v(x)) + sum_f E_q[theta_f] <= log Z:
+//
+//   log q_v(x) = local_v(x) + sum_{f with v} E_q[theta_f | x_v = x] - log of the sum over x,
+//
+// the expectation taken over the other variables of f, with their newest beliefs (field_lanes.h).
 Status Network::mean_field(const double* local, int64_t starts, int64_t max_iterations,
                            double tolerance, int threads, Control* control, double* q,
                            int64_t* best, double* bound, double* scale) {
