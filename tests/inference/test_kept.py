@@ -91,7 +91,7 @@ def test_few_are_kept_and_large_ones_without_tables(monkeypatch) -> None:
     for v in range(6):
         vs.infer(graph, evidence={v: 0})
     assert len(_kept._KEPT[graph.stamp]) == 4
-    monkeypatch.setattr(_kept, "_ROOM", 0)
+    monkeypatch.setattr(_kept, "_MOST_BYTES", 0)
     fresh, released = make(), make()
     for _ in range(2):
         for ask in QUESTIONS.values():
