@@ -453,6 +453,9 @@ class BranchingRows {
         if (!island(q)) s_.log_mass[q] = w_.d->log_mass(mass);
         return true;
     }
+    // Trusted beliefs have a largest entry of 1e-110 / K or more (float32: 1e-10 / K), so that
+    // those above the limit are normal numbers: a factor divided out of one costs a relative
+    // rounding.
     bool tiny(const T* row, const Product<T>& r) const {
         const T limit = (sizeof(T) == 8 ? T(1e-140) : T(1e-17)) * r.max;
         return row_min(row, w_.K) < limit;
