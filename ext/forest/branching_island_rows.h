@@ -333,14 +333,14 @@ class BranchingRows {
     }
     // Floors put mass into rows of tables and into messages. Scaling a product, in which the
     // largest entries of one factor met small ones of another, multiplies it: by so many powers of
-    // two at most. Islands start anew: only their tables have floors. The first kUncounted of each
-    // message are left out. Largest entries of ordinary messages do not meet either, and counting
-    // that sends trees of ordinary scores to wider arithmetic (benchmarks/RESULTS.md, 450 times the
-    // time). The number is a choice: an answer may be off by 2^kUncounted times the tolerance of
-    // made_by_floors for each message.
+    // two at most. Islands start anew: only their tables have floors. In doubles the first
+    // kUncounted of each message are left out: 2^12 times what made_by_floors tolerates is nothing
+    // to speak of, since floors are 1e-150. Largest entries of ordinary messages do not meet
+    // either, and counting that sends trees of ordinary scores to logarithms
+    // (benchmarks/RESULTS.md, 450 times the time). In floats all are counted: doubles come next.
     static constexpr float kNoFloor = -INFINITY;
     float gained(float before, int64_t q, double scale, bool floored) const {
-        constexpr int64_t kUncounted = 12;
+        constexpr int64_t kUncounted = sizeof(T) == 8 ? 12 : 0;
         if (floored) before = std::max(before, 0.0f);
         if (before == kNoFloor) return before;
         const int64_t messages =

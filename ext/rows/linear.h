@@ -255,15 +255,17 @@ struct Linear {
     VS_INLINE Product<T> product(const T* a, const T* b, T* p) const {
         return row_product<T, false>(a, b, K, p);
     }
-    // p = psi * m[0] * ...; false when the range of the type may not have been enough for it. In
-    // doubles, what psi's floor and partial products that underflow hide is at most 1e-300 (2 K)^8
-    // / 1e-100 of the sum, for up to eight messages of at most 2 K.
+    // p = psi * m[0] * ...; false when the range of the type may not have been enough for it. With
+    // messages of at most 2 K, psi's floor and partial products that underflow hide at most
+    // floor (2 K)^count. In doubles that is 1e-300 (2 K)^8 / 1e-100 of the sum; floats ask for a
+    // sum that is 1e9 times as large.
     VS_INLINE bool product_of(const T* psi, const T* const* m, int count, T* p,
                               Product<T>* r) const {
         *r = row_times_all(psi, m, count, K, p);
-        constexpr T least = sizeof(T) == 8 ? T(1e-100) : T(1e-26);
+        double least = sizeof(T) == 8 ? 1e-100 : 4.5e-38 / static_cast<double>(Floor<float>::kTolerance);
+        for (int j = 0; sizeof(T) == 4 && j < count; ++j) least *= 2.0 * K;
         constexpr T most = sizeof(T) == 8 ? T(1e100) : T(1e26);
-        return r->sum >= least && r->sum <= most;
+        return static_cast<double>(r->sum) >= least && r->sum <= most;
     }
     // out = a without its factor u (0 where u is 0), scaled where it is large or small; false when
     // it cannot be.
