@@ -219,8 +219,7 @@ static bool prefixes_of(const vs::Chains* c, const vs::Scores* table, int64_t se
     const bool ok =
         c->dtype == vs::kFloat32
             ? prefixes_of<float>(c, table, sequence, rows, scratch, backoff, control, caller != 0)
-            : prefixes_of<double>(c, table, sequence, rows, scratch, backoff, control,
-                                  caller != 0);
+            : prefixes_of<double>(c, table, sequence, rows, scratch, backoff, control, caller != 0);
     if (!ok) control->stop.store(2);
 }
 

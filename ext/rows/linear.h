@@ -262,7 +262,8 @@ struct Linear {
     VS_INLINE bool product_of(const T* psi, const T* const* m, int count, T* p,
                               Product<T>* r) const {
         *r = row_times_all(psi, m, count, K, p);
-        double least = sizeof(T) == 8 ? 1e-100 : 4.5e-38 / static_cast<double>(Floor<float>::kTolerance);
+        double least =
+            sizeof(T) == 8 ? 1e-100 : 4.5e-38 / static_cast<double>(Floor<float>::kTolerance);
         for (int j = 0; sizeof(T) == 4 && j < count; ++j) least *= 2.0 * K;
         constexpr T most = sizeof(T) == 8 ? T(1e100) : T(1e26);
         return static_cast<double>(r->sum) >= least && r->sum <= most;

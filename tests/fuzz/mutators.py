@@ -203,7 +203,9 @@ def packed(mutate: Mutate) -> Mutate:
         else:
             data = outside(r, [gzip.compress(seed, 6, mtime=0) for seed in seeds])
         if r.random() < 0.05:  # several members, or rubbish after the last
-            data += r.choice((data, gzip.compress(r.choice(seeds), 1, mtime=0), b"\0" * 9, b"rubbish"))
+            data += r.choice(
+                (data, gzip.compress(r.choice(seeds), 1, mtime=0), b"\0" * 9, b"rubbish")
+            )
         return data if data[:2] == b"\x1f\x8b" else b"\x1f\x8b" + data[2:]
 
     return mutate_packed

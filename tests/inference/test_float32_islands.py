@@ -29,9 +29,7 @@ def test_the_floor_of_a_local_factor_beside_seven_large_messages(k: int) -> None
     for score in np.arange(-14.0, -7.0, 0.25):
         table = np.full((k, k), -30.0)
         table[0], table[1] = score, 0.0
-        narrow, wide = both(
-            0.9, parent=np.array([-1] + [0] * 7), unary=unary, pairwise=table
-        )
+        narrow, wide = both(0.9, parent=np.array([-1] + [0] * 7), unary=unary, pairwise=table)
         np.testing.assert_array_equal(narrow.islands, wide.islands)
         np.testing.assert_allclose(narrow.marginals, wide.marginals, atol=1e-5)
 

@@ -121,7 +121,7 @@ def double_errors(radius: Floats) -> Floats:
 def single_radius(
     sizes: Integers, steps: float, given: float | Floats, once: float = 0.0
 ) -> Floats:
-    """Return the radius of passes in float32; `given`: what scores have lost, `once`: at the ends."""
+    """Return the radius of passes in float32: scores have lost `given`, those of ends `once`."""
     return np.asarray(2 * ((sizes + 1.0) * (steps + given) + once) * U32)
 
 

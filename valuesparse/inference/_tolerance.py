@@ -17,7 +17,7 @@ from valuesparse.inference._asked import (
     pays_single,
 )
 from valuesparse.inference._memory import empty
-from valuesparse.inference._pieces import owner_of, pieces_of, sizes_of, some
+from valuesparse.inference._pieces import owner_of, pieces_of, sizes_of
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, Tree
 from valuesparse.results._certificate import Proof, interval
@@ -92,7 +92,9 @@ def _proved(result: Any, model: Chain | Tree, why: str, single: npt.NDArray[np.b
     reason = f"{why}: {route}, whose rounding is bounded"
     if 0 < fast < single.size:
         other = "default plus sparse" if result.stats["sequences_sparse"] else "exact"
-        reason = f"{why}: float32 arithmetic for {fast} of {single.size} {names}, {other} for others"
+        reason = (
+            f"{why}: float32 arithmetic for {fast} of {single.size} {names}, {other} for others"
+        )
     given = model.sparse_transition if isinstance(model, Chain) else model.sparse_pairwise
     if given is not None and not result.stats["sequences_sparse"]:
         reason += "; all pairs are read, listed or not"
