@@ -69,6 +69,17 @@ def test_tag(model: Path, tmp_path: Path, kind: str, options: tuple[object, ...]
     assert made.suffix == f".{written}"
 
 
+def test_a_model_from_a_pipe_says_what_it_lacks(model: Path, source: Path) -> None:
+    whole = out("tag", model, source, "--features", "words")
+    silent = run("tag", "-", source, "--features", "words", given=model)
+    assert silent.stdout_bytes == whole
+    assert "MODEL.json" not in silent.stderr
+    told = run("tag", "-", source, given=model)
+    assert told.stdout_bytes == whole
+    assert "--features" in told.stderr
+    assert "--constraints" in told.stderr
+
+
 def test_tag_writes_the_label_as_one_column(model: Path, source: Path, tmp_path: Path) -> None:
     tagged = out("tag", model, source).decode().splitlines()
     assert tagged[0].split(" ")[:3] == ["the", "DET", "DET"]

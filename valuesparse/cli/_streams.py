@@ -79,6 +79,11 @@ def plain_names(text: str) -> str:
     return text if spooled is None else text.replace(str(spooled), STANDARD)
 
 
+def is_copy(path: Path) -> bool:
+    """Say whether a file is the copy of the standard input."""
+    return click.get_current_context().meta.get(_SPOOLED) == path
+
+
 class Target(click.Path):
     """A file to write, or ``-``."""
 

@@ -16,6 +16,7 @@ from valuesparse.cli._streams import (
     Spooled,
     folder_asked,
     given,
+    is_copy,
     is_standard,
     opened,
     say,
@@ -94,6 +95,13 @@ def tag(
     """  # noqa: D301 (click takes the backspace itself)
     from valuesparse.crf.corpora import tag_corpus, tag_file
 
+    if is_copy(model) and options["features"] is None:
+        click.echo(
+            "note: a model from a pipe comes without its MODEL.json: of words the plain features "
+            "are made, and no scheme holds; say --features and --constraints if it was trained "
+            "with others",
+            err=True,
+        )
     sources = given(inputs)
     folder = folder_asked(output, sources, bool(backend or jobs or scheduler))
     if folder is None:
