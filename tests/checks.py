@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -184,3 +186,17 @@ def assert_islands(
         assert (value >= zeta - slack).all()
         others = ~held & (top >= zeta + slack)
         assert others.sum() <= result.stats["released"]
+
+
+def in_eight_threads(work: Callable[[int], None]) -> None:
+    """Call `work` with 0 to 7, each in a thread of its own; they take turns as often as can be."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        workers = [threading.Thread(target=work, args=(t,)) for t in range(8)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    finally:
+        sys.setswitchinterval(interval)

@@ -1,11 +1,13 @@
-"""A model of random weights, and items for it."""
+"""A model of random weights, its tagger, and items for it; fixtures are imported where wanted."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import pytest
 
+from valuesparse.crf.crfsuite import Tagger
 from valuesparse.io import CrfsuiteModel
 
 LABELS = ("A", "é", "ラベル")
@@ -21,3 +23,13 @@ def random_model() -> CrfsuiteModel:
 def draw(rng: np.random.Generator, n: int) -> list[Any]:
     """Draw a sequence of n items; one attribute in ten is unknown."""
     return [[f"a{i}" for i in rng.integers(0, 44, rng.integers(0, 9))] for _ in range(n)]
+
+
+@pytest.fixture(scope="session")
+def model() -> CrfsuiteModel:
+    return random_model()
+
+
+@pytest.fixture
+def tagger(model: CrfsuiteModel) -> Tagger:
+    return Tagger.from_model(model)

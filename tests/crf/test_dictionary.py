@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import doctest
 import pickle
-import sys
 import threading
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pytest
+from checks import in_eight_threads
 from children import run
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -177,20 +177,11 @@ def test_threads_share_a_growing_dictionary() -> None:
     ours = Dictionary()
     xseqs = [[[f"n{(i * j) % 997}" for i in range(20)]] for j in range(400)]
     answers: list[Any] = [None] * 8
-    interval = sys.getswitchinterval()
 
     def work(t: int) -> None:
         answers[t] = [ours.encode([xseq], grow=True) for xseq in xseqs[t::2]]
 
-    sys.setswitchinterval(1e-5)
-    try:
-        workers = [threading.Thread(target=work, args=(t,)) for t in range(8)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-    finally:
-        sys.setswitchinterval(interval)
+    in_eight_threads(work)
     names = ours.names()
     assert sorted(names) == sorted({name for xseq in xseqs for name in xseq[0]})
     for t, answer in enumerate(answers):

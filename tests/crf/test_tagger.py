@@ -20,11 +20,13 @@ import pytest
 from checks import assert_same_bits
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tagger_models import draw, random_model
+from tagger_models import draw
+from tagger_models import model as model
+from tagger_models import tagger as tagger
 
 from valuesparse.crf import crfsuite
 from valuesparse.crf.crfsuite import CRFSuiteError, ItemSequence, Tagger
-from valuesparse.io import CrfsuiteModel, ModelFormatError
+from valuesparse.io import ModelFormatError
 
 TRAIN: list[Any] = [
     [["a", "b"], {"b": 0.5, "n": {"x": ["p", "q"], "y": 2.0}}, {"a": "b", "c": True}],
@@ -53,16 +55,6 @@ def ours(model_path: Path) -> Tagger:
     tagger = Tagger()
     tagger.open(str(model_path))
     return tagger
-
-
-@pytest.fixture(scope="session")
-def model() -> CrfsuiteModel:
-    return random_model()
-
-
-@pytest.fixture
-def tagger(model: CrfsuiteModel) -> Tagger:
-    return Tagger.from_model(model)
 
 
 def assert_like_theirs(ours: Tagger, theirs: Any, xseq: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import pickle
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,23 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checks import assert_same_bits
-from tagger_models import LABELS, draw, random_model
+from checks import assert_same_bits, in_eight_threads
+from tagger_models import LABELS, draw
+from tagger_models import model as model
+from tagger_models import tagger as tagger
 
 import valuesparse as vs
 from valuesparse import _forest
 from valuesparse.crf.crfsuite import ItemSequence, Tagger
 from valuesparse.io import CrfsuiteModel
-
-
-@pytest.fixture(scope="session")
-def model() -> CrfsuiteModel:
-    return random_model()
-
-
-@pytest.fixture
-def tagger(model: CrfsuiteModel) -> Tagger:
-    return Tagger.from_model(model)
 
 
 class Brute:
@@ -272,16 +263,7 @@ def test_threads_share_a_tagger(tagger: Tagger, rng: np.random.Generator) -> Non
             if not same:
                 wrong.append(i)
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        workers = [threading.Thread(target=work, args=(t,)) for t in range(8)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-    finally:
-        sys.setswitchinterval(interval)
+    in_eight_threads(work)
     assert not wrong
 
 
