@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse._validation import as_probability, as_work
-from valuesparse.inference import _certified, _forest
+from valuesparse.inference import _certified, _forest, _supports
 from valuesparse.inference._asked import (
     ask_piece,
     fitting,
@@ -31,6 +31,8 @@ Integers = npt.NDArray[np.int64]
 
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
+#: Where counts of a call have messages that read a part of a table.
+_SPARSE_MESSAGES = 3
 #: Bytes of marginals that are made at a time of variables' own scores, and by passes.
 _BLOCK_BYTES, _PIECE_BYTES = 1 << 18, 1 << 21
 
@@ -58,6 +60,10 @@ def infer(
             f"trees of this size, {model.n_labels} labels and these scores; ask for at least that"
         )
     why = f"tol={wanted:g}"
+    if keep is None and isinstance(model, Chain) and _supports.may_pay(model, wanted):
+        found = _supports.infer(model, wanted, fitting(model, wanted), workers, watch)
+        if found is not None:
+            return _with_supports(model, workers, watch, why, fitting(model, wanted), found)
     if keep is None and model.dtype == _DOUBLE and not pays_single(model):
         result = _forest.infer(model, 1.0, -1, workers, "exact", deadline, progress)
         return _proved(result, model, why, np.zeros(result.log_z.size, dtype=bool))
@@ -78,6 +84,44 @@ def _in_types(
     islands = np.full(n, -1, dtype=np.int32)
     result = _forest.result_of(model, marginals, log_z, islands, 1.0, total)
     return _proved(result, model, why, single)
+
+
+def _with_supports(
+    model: Chain,
+    workers: int,
+    watch: Watch,
+    why: str,
+    single: npt.NDArray[np.bool_],
+    found: _supports.Supported,
+) -> Any:
+    """Return the result of those chains that have been answered, and of passes for the others."""
+    taken = found.answered.components
+    own = int(np.count_nonzero(taken))
+    if own == 0:
+        return _in_types(model, workers, watch, why, single)
+    marginals, log_z, counts = in_types(model, workers, watch, single, found.answered)
+    n, k, count = model.forest.shape
+    watch.finish(n)
+    steps = 2 * np.maximum(model.lengths - 1, 0)
+    counts = counts.copy()
+    counts[_SPARSE_MESSAGES] += steps[taken].sum()
+    islands = np.full(n, -1, dtype=np.int32)
+    total = tuple(int(x) for x in counts)
+    result = _forest.result_of(model, marginals, log_z, islands, 1.0, total)
+    proof = _supports.joined(found, _certified.proof_for(model, log_z, single), model)
+    fast = int(np.count_nonzero(single & ~taken))
+    rows, columns, repairs = (int(x) for x in found.counts)
+    work = int(steps[~taken].sum()) * k * k + (rows + 2 * columns) * k
+    stats = _stats(result, count - own - fast, fast, work)
+    stats |= {
+        "sequences_supports": own, "rows": rows, "columns": columns, "repairs": repairs,
+    }  # fmt: skip
+    reason = f"{why}: supports for {own} of {count} sequences"
+    if fast:
+        reason += f", float32 arithmetic for {fast}"
+    if own + fast < count:
+        reason += f", exact for {count - own - fast}"
+    return result.with_proof(proof, model, method="certified", reason=reason, stats=stats)
 
 
 def _proved(result: Any, model: Chain | Tree, why: str, single: npt.NDArray[np.bool_]) -> Any:
