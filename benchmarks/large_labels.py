@@ -46,7 +46,10 @@ CORPORA: dict[str, tuple[tuple[str, ...], str, int | None]] = {
     "en_ewt UPOS|FEATS": (("en_ewt-train",), "en_ewt-test", None),
     "pt_bosque UPOS|FEATS": (("pt_bosque-train",), "pt_bosque-test", None),
     "pt_bosque XPOS": (("pt_bosque-train",), "pt_bosque-test", 4),
+    "pt_bosque XPOS, 1449": (("pt_bosque-train",), "pt_bosque-test", 4),
 }
+#: The most frequent labels of a corpus that are kept; the others become one.
+MOST = {"pt_bosque XPOS, 1449": 1449}
 Sentences = list[tuple[list[str], list[str]]]
 
 
@@ -170,7 +173,15 @@ def train_and_test(name: str, tokens: int) -> tuple[Sentences, Sentences]:
     for sentence in sentences(test, column):
         if sum(len(words) for words, _ in chosen) < tokens:
             chosen.append(sentence)
-    return [one for part in train for one in sentences(part, column)], chosen
+    lessons = [one for part in train for one in sentences(part, column)]
+    if name not in MOST:
+        return lessons, chosen
+    counts = Counter(tag for _, tags in lessons for tag in tags)
+    kept = {tag for tag, _ in counts.most_common(MOST[name] - 1)}
+    return tuple(
+        [(words, [tag if tag in kept else "other" for tag in tags]) for words, tags in some]
+        for some in (lessons, chosen)
+    )
 
 
 def trained(name: str, iterations: int, tol: float | None, kept: Path | None) -> CrfsuiteModel:

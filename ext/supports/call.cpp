@@ -13,21 +13,47 @@ namespace {
 const SimdApi* g_simd = nullptr;
 const Level& level() { return at_level<Level>(g_simd->level()); }
 
+// Positions of a task: its sequences share memory.
+constexpr int64_t kPositions = 256;
+
 struct Work {
     const Problem& p;
     const Table& t;
     const Answer& a;
     Control* control;
+    std::vector<int64_t> first;  // of each task, and the end, in p.sequences
+
+    int64_t length(int64_t i) const {
+        const int64_t s = p.sequences[i];
+        return p.offset[s + 1] - p.offset[s];
+    }
+    void cut() {
+        int64_t positions = kPositions;
+        for (int64_t i = 0; i < p.n_sequences; ++i) {
+            if (positions >= kPositions) {
+                first.push_back(i);
+                positions = 0;
+            }
+            positions += length(i);
+        }
+        first.push_back(p.n_sequences);
+    }
 };
 
-void sequence_task(void* context, int64_t task, int worker) {
+void group_task(void* context, int64_t task, int worker) {
     const Work& w = *static_cast<Work*>(context);
-    const int64_t s = w.p.sequences[task];
+    const int64_t first = w.first[at(task)], last = w.first[at(task) + 1];
+    int64_t longest = 0;
+    for (int64_t i = first; i < last; ++i) longest = std::max(longest, w.length(i));
     try {
-        Space space(w.p.offset[s + 1] - w.p.offset[s], w.t.kp);
-        level().sequence(w.p, w.t, w.a, s, space, w.control, worker == 0);
+        Space space(longest, w.t.kp);
+        for (int64_t i = first; i < last && w.control->stop.load() == 0; ++i) {
+            const int64_t s = w.p.sequences[i];
+            level().sequence(w.p, w.t, w.a, s, space, w.control, worker == 0);
+            if (w.a.taken[s] != 0) w.control->done.fetch_add(w.length(i));
+        }
     } catch (const std::bad_alloc&) {
-        // It is not taken: another route needs less.
+        // They are not taken: another route needs less.
     }
 }
 
@@ -44,28 +70,32 @@ void limits(const In* x, int64_t n, double* high, double* low) {
     }
 }
 
-// The median of every so many entries: (count,) of `values`, which are shuffled.
+// The median, 0 where there is none; shuffles.
 float median(std::vector<float>& values) {
+    if (values.empty()) return 0.0f;
     const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
     std::nth_element(values.begin(), middle, values.end());
     return *middle;
 }
 
 // r(i), c(k): most entries of a trained table are near a default, times what row and column have.
+// Of every row and column some entries are looked at. 0: most are next to nothing.
 void rank_one(const Table& t, float* r, float* c) {
+    constexpr float least = 1e-6f;
     const int64_t step = std::max<int64_t>(1, t.k / 33);
     std::vector<float> some;
     for (int64_t i = 0; i < t.k; ++i) {
         some.clear();
         for (int64_t k = i % step; k < t.k; k += step) some.push_back(t.rows[at(i * t.kp + k)]);
-        r[i] = std::max(median(some), 1e-30f);
+        const float found = median(some);
+        r[i] = found >= least ? found : 0.0f;
     }
     for (int64_t k = 0; k < t.k; ++k) {
         some.clear();
         for (int64_t i = k % step; i < t.k; i += step) {
-            some.push_back(t.columns[at(k * t.kp + i)] / r[i]);
+            if (r[i] > 0.0f) some.push_back(t.columns[at(k * t.kp + i)] / r[i]);
         }
-        c[k] = std::min(median(some), 1e30f);
+        c[k] = median(some);
     }
 }
 
@@ -141,8 +171,10 @@ bool make(const void* transition, bool single, int64_t labels, Table* t) {
 
 void infer(const Problem& p, const Table& t, const Answer& a, const PoolApi& pool, int threads,
            Control* control) {
-    Work w{p, t, a, control};
-    pool.run_plan(Plan("supports", p.n_sequences), sequence_task, &w, threads, control);
+    Work w{p, t, a, control, {}};
+    w.cut();
+    const int64_t tasks = static_cast<int64_t>(w.first.size()) - 1;
+    pool.run_plan(Plan("supports", tasks), group_task, &w, threads, control);
 }
 
 Step message(const Table& t, const Trial& trial) {

@@ -47,7 +47,7 @@ struct Side {
 
 // Rows (kp,) that enclose something, and the sum of l + e, about.
 struct Enclosure {
-    float *l, *e;
+    float *l = nullptr, *e = nullptr;
     double g = 0.0, total = 0.0;
 };
 
@@ -59,18 +59,22 @@ inline double sum_error(int64_t kp) {
     return (static_cast<double>(kp) / Vec<float>::N + 24.0) * 0x1p-24;
 }
 
-// out: the numbers of entries >= least, and how many.
-inline int64_t at_least(const float* x, int64_t kp, float least, float below, int32_t* out) {
+// Adds the numbers of lanes to a list: bits of `lanes`, from k on.
+VS_INLINE void push(unsigned lanes, int64_t k, int32_t* list, int64_t* count) {
+    while (lanes != 0) {
+        list[(*count)++] = static_cast<int32_t>(k) + vs_first_bit(lanes);
+        lanes &= lanes - 1;
+    }
+}
+
+// Lists the entries in [least, below), and returns how many.
+inline int64_t listed(const float* x, int64_t kp, float least, float below, int32_t* list) {
     using V = Vec<float>;
     int64_t count = 0;
     const V low = V::set1(least), high = V::set1(below);
     for (int64_t k = 0; k < kp; k += V::N) {
         const V v = V::load(x + k);
-        unsigned m = v.ge(low) & ~v.ge(high);
-        while (m != 0) {
-            out[count++] = static_cast<int32_t>(k) + vs_first_bit(m);
-            m &= m - 1;
-        }
+        push(v.ge(low) & ~v.ge(high), k, list, &count);
     }
     return count;
 }
@@ -82,11 +86,11 @@ class Message {
 
     // In the first four rows of `space`.
     Message(int64_t kp, Space& space)
-        : row_(space.numbers.data()),
+        : row_(space.numbers.get()),
           column_(row_ + kp + 4),
-          low_(space.sums.data()),
+          low_(space.sums.get()),
           high_(low_ + kp + 4),
-          sum_(space.rows.data()),
+          sum_(space.rows.get()),
           l_(sum_ + kp),
           e_(l_ + kp),
           share_(e_ + kp) {}
@@ -104,7 +108,7 @@ class Message {
         double weighted = 0.0;
         for (double threshold = first;; threshold *= kDeeper) {
             const float limit = static_cast<float>(threshold * x.total);
-            const int64_t more = at_least(x.l, s.kp, limit, below, row_ + rows_);
+            const int64_t more = listed(x.l, s.kp, limit, below, row_ + rows_);
             if (static_cast<double>(rows_ + more) > most) return;
             add_rows(s, x.l, static_cast<float>(scale), more);
             below = limit;
@@ -157,6 +161,33 @@ class Message {
                             : V::max(V::set1(kLeastSlack), V::set1(static_cast<float>(high_[j] * factor_ * w))).hmax();
             out->total += static_cast<double>(out->l[k]) + static_cast<double>(out->e[k]);
         }
+    }
+
+    // What a message was multiplied by, and how much its radius lost: it can be read again.
+    struct Sent {
+        double factor, widened;
+    };
+    Sent sent() const { return {factor_, widened_}; }
+
+    // Narrows some labels of y weight: their columns are read now.
+    static void reread(const Side& s, const Enclosure& x, Sent sent, const float* weight,
+                       const int32_t* list, int64_t count, Enclosure* y) {
+        const double factor = sent.factor / x.total;
+        each_column(s, x, list, count, [&](int64_t j, double low, double more) {
+            const int32_t k = list[j];
+            const double w = factor * (weight != nullptr ? static_cast<double>(weight[k]) : 1.0);
+            const bool bottom = weight != nullptr && !(weight[k] >= kBottom);
+            const float found = static_cast<float>(low * w / sent.widened);
+            const float kept = !bottom && found >= kLeast ? found : 0.0f;
+            const double apart = low * (sent.widened - 1.0 / sent.widened) + more * sent.widened;
+            const float rest = static_cast<float>(apart * w) + (found - kept);
+            const float slack = rest > kLeastSlack || !(w > 0.0) ? rest : kLeastSlack;
+            if (!(slack < y->e[k])) return;
+            y->total += (static_cast<double>(kept) - static_cast<double>(y->l[k])) +
+                        (static_cast<double>(slack) - static_cast<double>(y->e[k]));
+            y->l[k] = kept;
+            y->e[k] = slack;
+        });
     }
 
   private:
@@ -249,27 +280,29 @@ class Message {
 
     // Lists the columns with a share >= `least`, and returns the slack of the others.
     double choose_columns(const Side& s, const float* a, const float* b, double least) {
-        const float limit = static_cast<float>(least);
-        columns_ = at_least(share_, s.kp, limit, INFINITY, column_);
-        const V lim = V::set1(limit);
+        const V lim = V::set1(static_cast<float>(least));
         V left = V::set1(0.0f);
+        columns_ = 0;
         for (int64_t k = 0; k < s.kp; k += V::N) {
             V weight = V::load(a + k);
             if (b != nullptr) weight = weight + V::load(b + k);
-            const V x = V::load(e_ + k) * weight;
-            left = left + (x - V::where_ge(V::load(share_ + k), lim, x));
+            const V x = V::load(e_ + k) * weight, share = V::load(share_ + k);
+            left = left + (x - V::where_ge(share, lim, x));
+            push(share.ge(lim), k, column_, &columns_);
         }
         return static_cast<double>(left.hsum());
     }
 
-    // Sums of the chosen columns over all rows, four columns at a time.
-    void read_columns(const Side& s, const Enclosure& x, double scale) {
-        for (int64_t first = 0; first < columns_; first += 4) {
+    // f(j, sum of x.l, sum of x.e) for each column of a list, over all rows, four at a time.
+    template <class F>
+    static VS_INLINE void each_column(const Side& s, const Enclosure& x, const int32_t* list,
+                                      int64_t count, F f) {
+        for (int64_t first = 0; first < count; first += 4) {
             const float* w[4];
             V low[4], more[4];
             for (int j = 0; j < 4; ++j) {
-                const int64_t c = first + j < columns_ ? first + j : first;
-                w[j] = s.columns + column_[c] * s.kp;
+                const int64_t c = first + j < count ? first + j : first;
+                w[j] = s.columns + list[c] * s.kp;
                 low[j] = more[j] = V::set1(0.0f);
             }
             for (int64_t i = 0; i < s.kp; i += V::N) {
@@ -280,12 +313,18 @@ class Message {
                     more[j] = V::fma(xe, v, more[j]);
                 }
             }
-            for (int j = 0; j < 4 && first + j < columns_; ++j) {
-                const double sum = static_cast<double>(low[j].hsum()) * scale;
-                low_[first + j] = sum;
-                high_[first + j] = sum + static_cast<double>(more[j].hsum()) * scale;
+            for (int j = 0; j < 4 && first + j < count; ++j) {
+                f(first + j, static_cast<double>(low[j].hsum()),
+                  static_cast<double>(more[j].hsum()));
             }
         }
+    }
+
+    void read_columns(const Side& s, const Enclosure& x, double scale) {
+        each_column(s, x, column_, columns_, [&](int64_t j, double low, double more) {
+            low_[j] = low * scale;
+            high_[j] = (low + more) * scale;
+        });
     }
 
     // The radius of what was sent; see above.
@@ -336,7 +375,7 @@ class Message {
 
 inline Step one_message(const Table& t, const Trial& given, Space& space) {
     const Side s(t, given.backward);
-    float* const own = space.rows.data() + 4 * t.kp;
+    float* const own = space.rows.get() + 4 * t.kp;
     Enclosure x{own, own + t.kp, given.radius, 0.0}, y{given.yl, given.ye, 0.0, 0.0};
     for (int64_t k = 0; k < t.kp; ++k) {
         x.l[k] = given.l[k];

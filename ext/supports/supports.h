@@ -5,7 +5,9 @@
 //   s e^d(k) l(k) <= x(k) <= s e^d(k) (l(k) + e(k)).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "pool/pool.h"
@@ -79,16 +81,16 @@ struct Step {
     int64_t rows = 0, columns = 0, looks = 0;
 };
 
-// The memory of a sequence of n positions. SIMD levels allocate nothing: what the standard library
-// makes for one of them could be linked into others.
+// The memory of sequences of up to n positions. SIMD levels allocate nothing: what the standard
+// library makes for one of them could be linked into others.
 struct Space {
-    std::vector<float> rows;
-    std::vector<int32_t> numbers;
-    std::vector<double> sums;
+    std::unique_ptr<float[]> rows;
+    std::unique_ptr<int32_t[]> numbers;
+    std::unique_ptr<double[]> sums;
     Space(int64_t n, int64_t kp)
-        : rows(static_cast<std::size_t>((3 * n + 9) * kp)),
-          numbers(static_cast<std::size_t>(2 * kp + 8)),
-          sums(static_cast<std::size_t>(3 * kp + 8 + 2 * n)) {}
+        : rows(new float[static_cast<std::size_t>((3 * n + 11) * kp)]),
+          numbers(new int32_t[static_cast<std::size_t>(3 * kp + 8)]),
+          sums(new double[static_cast<std::size_t>(3 * kp + 8 + 4 * n)]) {}
 };
 
 // What `measure` fills, (kp,) zeros each.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,6 @@ from valuesparse.models import Chain, Tree
 
 __all__ = [
     "NO_COUNTS",
-    "Answered",
     "add_counts",
     "ask_piece",
     "fitting",
@@ -37,14 +36,6 @@ _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 _SUMMED = np.array([True] * 6 + [False] + [True] * 3)
 #: Those of no component.
 NO_COUNTS: Integers = np.zeros(_SUMMED.size, dtype=np.int64)
-
-
-class Answered(NamedTuple):
-    """What some components have been answered."""
-
-    marginals: Array  # (N, K)
-    log_z: Floats  # (B,)
-    components: npt.NDArray[np.bool_]  # (B,)
 
 
 def require_feasible(model: Chain | Tree, infeasible: tuple[int, int] | None) -> None:
@@ -87,24 +78,17 @@ def fitting(model: Chain | Tree, tol: float) -> npt.NDArray[np.bool_]:
 
 
 def in_types(
-    model: Chain | Tree,
-    workers: int,
-    watch: Watch,
-    single: npt.NDArray[np.bool_],
-    answered: Answered | None = None,
+    model: Chain | Tree, workers: int, watch: Watch, single: npt.NDArray[np.bool_]
 ) -> tuple[Array, Floats, Integers]:
     """Return marginals, log Z and counts of exact passes, in float32 where `single` says so.
 
     Scores in float64 are narrowed as they are read, and marginals widened as they are written.
-    Components that have been `answered` keep what they have.
     """
     n, k, count = model.forest.shape
+    marginals, log_z = empty((n, k), model.dtype), np.empty(count)
+    counts, done = NO_COUNTS, 0
     sizes = sizes_of(model)
-    if answered is None:
-        answered = Answered(empty((n, k), model.dtype), np.empty(count), np.zeros(count, bool))
-    marginals, log_z, before = answered
-    counts, done = NO_COUNTS, int(sizes[before].sum())
-    for kind, chosen in ((_SINGLE, single & ~before), (_DOUBLE, ~single & ~before)):
+    for kind, chosen in ((_SINGLE, single), (_DOUBLE, ~single)):
         components = np.flatnonzero(chosen)
         if components.size == 0:
             continue

@@ -100,6 +100,11 @@ def infer(
     return result_of(model, marginals, log_z, islands, zeta, counts)
 
 
+def piece_size(kind: np.dtype[Any], labels: int) -> int:
+    """Return how many variables each thread answers at a time, where few marginals are listed."""
+    return max(_PIECE_SIZE, _PIECE_BYTES // (kind.itemsize * max(1, labels)))
+
+
 def infer_listed(
     model: Chain | Tree,
     zeta: float,
@@ -116,8 +121,7 @@ def infer_listed(
     """
     n, k, count = model.forest.shape
     kind = model.dtype if dtype is None else dtype
-    size = max(_PIECE_SIZE, _PIECE_BYTES // (kind.itemsize * max(1, k)))
-    parts = pieces(model, workers * size, kind)
+    parts = pieces(model, workers * piece_size(kind, k), kind)
     islands = np.full(n, -1, dtype=np.int32)
     log_z, counts = np.empty(count), NO_COUNTS
     lists: list[Listed] = []

@@ -2,50 +2,42 @@
 
 The labels whose share of a message is not small have their rows read, and those that matter where
 it goes their columns; norms bound the rest (CERTIFICATES, sections 2 to 4). So the error is of
-second order in what is left out, and radii of decided positions start anew.
+second order in what is left out, and behind a decided position the radius starts anew.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _supports as native
 from valuesparse.inference import _certified
-from valuesparse.inference._asked import Answered
-from valuesparse.inference._memory import empty
-from valuesparse.inference._pieces import owner_of
-from valuesparse.inference._watch import Watch
+from valuesparse.inference._pieces import Piece, owner_of
+from valuesparse.inference._watch import Progress, Watch
 from valuesparse.models import Chain, Tree
 from valuesparse.results._certificate import Proof
 
-__all__ = ["Supported", "infer", "joined", "may_pay"]
+__all__ = ["Supports", "may_pay"]
 
+Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 #: With fewer labels, going over rows to choose from them takes as long as all of the table.
-_LEAST_LABELS = 96
+_LEAST_LABELS = 192
 #: Longer chains are cut, and their chunks shared by all cores.
 _LONGEST = 8192
 #: Positions for each label, of all chains: making both tables and their norms takes time as well.
 _LEAST_POSITIONS = 0.5
 #: What a message of the whole table takes, in rows of it, of K: in float32, and in float64.
-_PRICE_SINGLE, _PRICE_DOUBLE = 0.2, 0.4
+_PRICE_SINGLE, _PRICE_DOUBLE = 0.135, 0.3
 
 
-class Supported(NamedTuple):
-    """What this route has answered."""
-
-    answered: Answered
-    proof: Proof  # of all variables; it says nothing of those that were not answered
-    counts: Integers  # (3,): rows, columns and repairs
-
-
-def may_pay(model: Chain | Tree, tol: float) -> bool:
-    """Return whether some chains of a model may be faster in this way."""
+def may_pay(model: Chain | Tree, tol: float, single: Mask) -> bool:
+    """Return whether some chains may be faster so; `single`: which fit into float32."""
     n, k, _ = model.forest.shape
     return (
         isinstance(model, Chain)
@@ -54,38 +46,69 @@ def may_pay(model: Chain | Tree, tol: float) -> bool:
         and model.forest.listed is None
         and model.forest.entries == k * k
         and tol >= 64 * (k / 8 + 64) * _certified.U32
+        and bool(model.dtype == np.float64 or single.all())
     )
 
 
-def infer(
-    model: Chain, tol: float, single: npt.NDArray[np.bool_], workers: int, watch: Watch
-) -> Supported | None:
-    """Answer the chains that this pays for; `single`: which the other route has in float32.
+class Supports:
+    """Answers those chains of a model that this pays for."""
 
-    None where the entries of the table are too far apart for floats.
-    """
-    n, k, count = model.forest.shape
-    table = native.Table(model.transition)
-    if not table.fine:
-        return None
-    marginals, log_z = empty((n, k), model.dtype), np.zeros((2, count))
-    radius, slack, error = np.full(n, np.inf), np.ones(n), np.ones(n)
-    price = np.where(single, _PRICE_SINGLE, _PRICE_DOUBLE) * k
-    chosen = np.flatnonzero((model.lengths > 0) & (model.lengths <= _LONGEST))
-    mask = None if model.allowed is None else model.allowed.view(np.uint8)
-    taken, counts = native.infer(
-        table, model.unary, model.start, model.end, mask, model.offset, chosen, tol, price,
-        workers, marginals, radius, slack, error, log_z, watch.left(), None, watch.late,
-    )  # fmt: skip
-    margin = 4 * _certified.U64 * (model.lengths + 2.0) * (2 * sum(_certified.largest_scores(model)) + 4)
-    margin += 8 * _certified.U64 * np.abs(log_z).max(axis=0)
-    low, high = log_z[0] - margin, log_z[1] + margin
-    proof = Proof(radius, slack, error, low, high, alike=False)
-    return Supported(Answered(marginals, (low + high) / 2, taken), proof, counts[taken].sum(axis=0))
+    taken: Mask  # (B,) these have been answered
+    counts: Integers  # (B, 3) rows, columns and repairs of each
 
+    def __init__(self, model: Chain, table: native.Table, tol: float, single: Mask) -> None:
+        n, k, count = model.forest.shape
+        self._model, self._table, self._tol = model, table, tol
+        self._price = np.where(single, _PRICE_SINGLE, _PRICE_DOUBLE) * k
+        self._error = np.ones(n)
+        self._radius, self._slack = np.full(n, np.inf), np.ones(n)
+        self._bounds = np.zeros((2, count))
+        self.taken, self.counts = np.zeros(count, dtype=bool), np.zeros((count, 3), dtype=np.int64)
 
-def joined(found: Supported, other: Proof, model: Chain) -> Proof:
-    """Return the proof of all chains: the other one of those that were not answered here."""
-    taken = found.answered.components
-    owner = owner_of(model)
-    return found.proof.where(taken, other.each(lambda: owner), taken[owner])
+    @classmethod
+    def of(cls, model: Chain, tol: float, single: Mask) -> Supports | None:
+        """Return what answers, or None where the table's entries are too far apart for floats."""
+        table = native.Table(model.transition)
+        return cls(model, table, tol, single) if table.fine else None
+
+    def answer(
+        self,
+        part: Piece,
+        workers: int,
+        watch: Watch,
+        progress: Progress | None,
+        marginals: Array,
+    ) -> Mask:
+        """Fill the marginals of some chains of a piece, and return which."""
+        model, at = self._model, part.variables
+        if part.size == 0:
+            return np.zeros(part.components.size, dtype=bool)
+        inside = slice(int(part.components[0]), int(part.components[-1]) + 1)
+        lengths = model.lengths[inside]
+        offset = np.concatenate([[0], np.cumsum(lengths)])
+        bounds = np.zeros((2, lengths.size))
+        mask = None if model.allowed is None else model.allowed[at].view(np.uint8)
+        taken, counts = native.infer(
+            self._table, model.unary[at], model.start, model.end, mask, offset,
+            np.flatnonzero((lengths > 1) & (lengths <= _LONGEST)), self._tol, self._price[inside],
+            workers, marginals, self._radius[at], self._slack[at], self._error[at], bounds,
+            watch.left(), progress, watch.late,
+        )  # fmt: skip
+        self.taken[inside], self.counts[inside] = taken, counts
+        self._bounds[:, inside] = bounds
+        return taken
+
+    def log_z(self) -> tuple[Floats, Floats]:
+        """Return the bounds (B,) of the chains that were answered."""
+        model = self._model
+        scores = 2 * sum(_certified.largest_scores(model)) + 4
+        # Scores are summed in float64, with one rounding each.
+        margin = 4 * _certified.U64 * (model.lengths + 2.0) * scores
+        margin += 8 * _certified.U64 * np.abs(self._bounds).max(axis=0)
+        return self._bounds[0] - margin, self._bounds[1] + margin
+
+    def proof(self, other: Proof) -> Proof:
+        """Return the proof of all chains: `other` is of those that were not answered here."""
+        owner = owner_of(self._model)
+        own = Proof(self._radius, self._slack, self._error, *self.log_z(), alike=False)
+        return own.where(self.taken, other.each(lambda: owner), self.taken[owner])

@@ -9,15 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse._validation import as_probability, as_work
-from valuesparse.inference import _certified, _forest, _supports
+from valuesparse.inference import _certified, _forest
 from valuesparse.inference._asked import (
+    NO_COUNTS,
+    add_counts,
     ask_piece,
     fitting,
     in_types,
     pays_single,
 )
 from valuesparse.inference._memory import empty
-from valuesparse.inference._pieces import owner_of, pieces_of, sizes_of
+from valuesparse.inference._pieces import owner_of, pieces, pieces_of, sizes_of
+from valuesparse.inference._supports import Supports, may_pay
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, Tree
 from valuesparse.results._certificate import Proof, interval
@@ -60,14 +63,14 @@ def infer(
             f"trees of this size, {model.n_labels} labels and these scores; ask for at least that"
         )
     why = f"tol={wanted:g}"
-    if keep is None and isinstance(model, Chain) and _supports.may_pay(model, wanted):
-        found = _supports.infer(model, wanted, fitting(model, wanted), workers, watch)
-        if found is not None:
-            return _with_supports(model, workers, watch, why, fitting(model, wanted), found)
+    fits = fitting(model, wanted)
+    if isinstance(model, Chain) and may_pay(model, wanted, fits):
+        supports = Supports.of(model, wanted, fits)
+        if supports is not None:
+            return _with_supports(model, supports, workers, watch, keep, why, fits)
     if keep is None and model.dtype == _DOUBLE and not pays_single(model):
         result = _forest.infer(model, 1.0, -1, workers, "exact", deadline, progress)
         return _proved(result, model, why, np.zeros(result.log_z.size, dtype=bool))
-    fits = fitting(model, wanted)
     if keep is not None:
         return _listed(model, workers, watch, keep, why, bool(fits.all()))
     return _in_types(model, workers, watch, why, fits)
@@ -88,39 +91,77 @@ def _in_types(
 
 def _with_supports(
     model: Chain,
+    supports: Supports,
     workers: int,
     watch: Watch,
+    keep: float | None,
     why: str,
-    single: npt.NDArray[np.bool_],
-    found: _supports.Supported,
+    fits: npt.NDArray[np.bool_],
 ) -> Any:
-    """Return the result of those chains that have been answered, and of passes for the others."""
-    taken = found.answered.components
-    own = int(np.count_nonzero(taken))
-    if own == 0:
-        return _in_types(model, workers, watch, why, single)
-    marginals, log_z, counts = in_types(model, workers, watch, single, found.answered)
+    """Return the result of the chains that supports pay for, and of passes for the others."""
     n, k, count = model.forest.shape
+    size = n if keep is None else workers * _forest.piece_size(model.dtype, k)
+    memory, log_z, counts, done = empty((0, k), model.dtype), np.empty(count), NO_COUNTS, 0
+    lists: list[Listed] = []
+    for part in pieces(model, size):
+        if memory.shape[0] < part.size:
+            memory = empty((part.size, k), model.dtype)
+        rows, own = memory[: part.size], np.empty(part.components.size)
+        end = done + part.size
+        taken = supports.answer(part, workers, watch, watch.part(done, end, n), rows)
+        lengths, fitting_here = model.lengths[part.components], fits[part.components]
+        done += int(lengths[taken].sum())
+        for single in (True, False):
+            rest = np.flatnonzero(~taken & (fitting_here == single))
+            if rest.size == 0:
+                continue
+            found = ask_piece(
+                model, part, workers, own, rows, narrow=single and model.dtype == _DOUBLE,
+                components=None if rest.size == taken.size else rest, deadline=watch.left(),
+                progress=watch.part(done, end, n), late=watch.late,
+            )  # fmt: skip
+            counts = add_counts(counts, found)
+            done += int(lengths[rest].sum())
+        log_z[part.components] = own
+        if keep is not None:
+            lists.append(listed(rows, keep, workers))
     watch.finish(n)
-    steps = 2 * np.maximum(model.lengths - 1, 0)
-    counts = counts.copy()
-    counts[_SPARSE_MESSAGES] += steps[taken].sum()
+    taken, (low, high) = supports.taken, supports.log_z()
+    log_z[taken] = (low[taken] + high[taken]) / 2
+    return _supported(model, supports, log_z, counts, fits, why, (memory, keep, lists))
+
+
+def _supported(
+    model: Chain,
+    supports: Supports,
+    log_z: Floats,
+    counts: Integers,
+    fits: npt.NDArray[np.bool_],
+    why: str,
+    found: tuple[Array, float | None, list[Listed]],
+) -> Any:
+    """Return the result of what supports and other routes have found, with its proof."""
+    n, k, count = model.forest.shape
+    memory, keep, lists = found
+    taken, steps = supports.taken, 2 * np.maximum(model.lengths - 1, 0)
+    total = [int(x) for x in counts]
+    total[_SPARSE_MESSAGES] += int(steps[taken].sum())
     islands = np.full(n, -1, dtype=np.int32)
-    total = tuple(int(x) for x in counts)
-    result = _forest.result_of(model, marginals, log_z, islands, 1.0, total)
-    proof = _supports.joined(found, _certified.proof_for(model, log_z, single), model)
-    fast = int(np.count_nonzero(single & ~taken))
-    rows, columns, repairs = (int(x) for x in found.counts)
+    result = _forest.result_of(
+        model, memory if keep is None else None, log_z, islands, 1.0, tuple(total), keep,
+        None if keep is None else joined(lists),
+    )  # fmt: skip
+    own, fast = int(taken.sum()), int((fits & ~taken).sum())
+    if own == 0:
+        return _proved(result, model, why, fits)
+    rows, columns, repairs = (int(x) for x in supports.counts.sum(axis=0))
     work = int(steps[~taken].sum()) * k * k + (rows + 2 * columns) * k
     stats = _stats(result, count - own - fast, fast, work)
-    stats |= {
-        "sequences_supports": own, "rows": rows, "columns": columns, "repairs": repairs,
-    }  # fmt: skip
+    stats.update(sequences_supports=own, rows=rows, columns=columns, repairs=repairs)
+    others = ("float32 arithmetic", fast), ("exact", count - own - fast)
     reason = f"{why}: supports for {own} of {count} sequences"
-    if fast:
-        reason += f", float32 arithmetic for {fast}"
-    if own + fast < count:
-        reason += f", exact for {count - own - fast}"
+    reason += "".join(f", {name} for {some}" for name, some in others if some)
+    proof = supports.proof(_certified.proof_for(model, log_z, fits))
     return result.with_proof(proof, model, method="certified", reason=reason, stats=stats)
 
 
