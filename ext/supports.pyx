@@ -43,8 +43,8 @@ cdef extern from "supports/supports.h" namespace "vs::supports" nogil:
         int64_t* counts
     cdef cppclass Trial:
         bint backward
-        const float* l
-        const float* e
+        const float* low
+        const float* slack
         const float* weight
         double radius, share
         float* yl
@@ -129,16 +129,16 @@ def infer(
     return taken.view(bool), counts
 
 
-def message(Table table, bint backward, l, e, double radius, weight, double share):
-    """Send one message, for tests: x, enclosed by `l`, `e` (width,) and `radius`, goes to
-    y = (x W) weight. Rows and columns above a share are read. Return (l, e, radius, scale, lost) of
-    y, or None where nothing was found out."""
-    yl, ye = np.zeros_like(l), np.zeros_like(l)
+def message(Table table, bint backward, low, slack, double radius, weight, double share):
+    """Send one message, for tests: x, enclosed by `low`, `slack` (width,) and `radius`, goes to
+    y = (x W) weight. Rows and columns above a share are read. Return (low, slack, radius, scale,
+    lost) of y, or None where nothing was found out."""
+    yl, ye = np.zeros_like(low), np.zeros_like(low)
     cdef Trial t
     cdef Step step
     t.backward = backward
-    t.l = <const float*>data(l)
-    t.e = <const float*>data(e)
+    t.low = <const float*>data(low)
+    t.slack = <const float*>data(slack)
     t.weight = <const float*>data(weight)
     t.radius, t.share = radius, share
     t.yl = <float*>data(yl)

@@ -34,8 +34,8 @@ def infer(
 def message(
     table: Table,
     backward: bool,
-    l: Array,
-    e: Array,
+    low: Array,
+    slack: Array,
     radius: float,
     weight: Array,
     share: float,

@@ -158,7 +158,9 @@ class Message {
             out->l[k] = exact ? x : 0.0f;
             out->e[k] = exact || !(w > 0.0)
                             ? 0.0f
-                            : V::max(V::set1(kLeastSlack), V::set1(static_cast<float>(high_[j] * factor_ * w))).hmax();
+                            : V::max(V::set1(kLeastSlack),
+                                     V::set1(static_cast<float>(high_[j] * factor_ * w)))
+                                  .hmax();
             out->total += static_cast<double>(out->l[k]) + static_cast<double>(out->e[k]);
         }
     }
@@ -204,7 +206,8 @@ class Message {
     // Adds x(i) W(i, .) of the rows that follow in the list, four at a time.
     void add_rows(const Side& s, const float* x, float scale, int64_t more) {
         bool fresh = rows_ == 0;
-        if (fresh && more == 0) for (int64_t k = 0; k < s.kp; ++k) sum_[k] = 0.0f;
+        if (fresh && more == 0)
+            for (int64_t k = 0; k < s.kp; ++k) sum_[k] = 0.0f;
         const int64_t last = rows_ + more;
         for (; rows_ < last; rows_ += 4, fresh = false) {
             const float* w[4];
@@ -246,8 +249,7 @@ class Message {
         }
         const double wide = 1.0 + sum_error(s.kp), norms = wide * s.norms;
         const float low = static_cast<float>(static_cast<double>(rl.hsum()) / (wide * wide));
-        const float more =
-            static_cast<float>(static_cast<double>(ru.hsum()) * wide * wide) - low;
+        const float more = static_cast<float>(static_cast<double>(ru.hsum()) * wide * wide) - low;
         const V two = V::set1(static_cast<float>(std::sqrt(squares.hsum()) * norms));
         const V max = V::set1(static_cast<float>(top.hmax() * norms));
         const V own = V::set1(static_cast<float>(std::sqrt(weighted.hsum()) * norms));
@@ -256,11 +258,11 @@ class Message {
         for (int64_t k = 0; k < s.kp; k += V::N) {
             const V c = V::load(s.n.c + k);
             const V part = c * vlow;
-            const V below = V::min(two * V::load(s.n.below_two + k),
-                                   max * V::load(s.n.below_sum + k));
-            const V over = V::min(V::min(two * V::load(s.n.above_two + k),
-                                         max * V::load(s.n.above_sum + k)),
-                                  own * V::load(s.n.above_weighted + k));
+            const V below =
+                V::min(two * V::load(s.n.below_two + k), max * V::load(s.n.below_sum + k));
+            const V over =
+                V::min(V::min(two * V::load(s.n.above_two + k), max * V::load(s.n.above_sum + k)),
+                       own * V::load(s.n.above_weighted + k));
             const V rest = V::max(part - below, V::set1(0.0f));
             const V y = V::load(sum_ + k) + rest;
             const V slack = V::fma(c, vmore, V::min(part, below) + over);
@@ -378,8 +380,8 @@ inline Step one_message(const Table& t, const Trial& given, Space& space) {
     float* const own = space.rows.get() + 4 * t.kp;
     Enclosure x{own, own + t.kp, given.radius, 0.0}, y{given.yl, given.ye, 0.0, 0.0};
     for (int64_t k = 0; k < t.kp; ++k) {
-        x.l[k] = given.l[k];
-        x.e[k] = given.e[k];
+        x.l[k] = given.low[k];
+        x.e[k] = given.slack[k];
         x.total += static_cast<double>(x.l[k]) + static_cast<double>(x.e[k]);
     }
     Message m(t.kp, space);

@@ -15,9 +15,8 @@ inline void measure(const float* rows, int64_t k, int64_t kp, const float* r, co
     using V = Vec<float>;
     const V zero = V::set1(0.0f), rounded = V::set1(0x1p-21f);
     const float up = 1.0f + (static_cast<float>(k) + 16.0f) * 0x1p-22f;
-    const auto over = [&](V w, V d) VS_INLINE_LAMBDA {
-        return V::fma(w, rounded, V::max(w - d, zero));
-    };
+    const auto over = [&](V w, V d)
+                          VS_INLINE_LAMBDA { return V::fma(w, rounded, V::max(w - d, zero)); };
     for (int64_t i = 0; i < k; ++i) {
         const float* row = rows + i * kp;
         const V own = V::set1(r[i]);

@@ -25,8 +25,14 @@ struct Norms {
 struct Measured {
     std::vector<float> r, c, above_two, above_sum, above_weighted, below_two, below_sum, size;
     Norms norms() const {
-        return {r.data(),         c.data(),         above_two.data(), above_sum.data(),
-                above_weighted.data(), below_two.data(), below_sum.data(), size.data()};
+        return {r.data(),
+                c.data(),
+                above_two.data(),
+                above_sum.data(),
+                above_weighted.data(),
+                below_two.data(),
+                below_sum.data(),
+                size.data()};
     }
 };
 
@@ -68,7 +74,7 @@ struct Answer {
 // whatever else is lost. All rows are (kp,).
 struct Trial {
     bool backward;
-    const float *l, *e, *weight;
+    const float *low, *slack, *weight;
     double radius, share;
     float *yl, *ye;
 };

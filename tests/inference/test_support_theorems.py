@@ -19,7 +19,7 @@ pytestmark = pytest.mark.simd
 
 Array = np.ndarray[Any, Any]
 
-#: How tables are drawn: the scale of scores, the share of -inf, and of entries that are the default.
+#: How tables are drawn: the scale of scores, the share of -inf, and that of a default.
 TABLES = {
     "flat": (0.01, 0.0, 0.0),
     "ordinary": (1.0, 0.0, 0.0),
@@ -155,7 +155,9 @@ def test_sections_1_and_4_what_supports_prove_holds(cases: int) -> None:
         t = np.clip(rng.choice([0.3, 3.0, 10.0]) * rng.normal(size=(k, k)), -19, 19)
         t[rng.random((k, k)) < 0.1] = -np.inf
         t.flat[rng.integers(t.size)] = 1.0
-        unary = rng.choice([0.3, 3.0, 20.0, 300.0], size=(size, 1, 1)) * rng.normal(size=(size, n, k))
+        unary = rng.choice([0.3, 3.0, 20.0, 300.0], size=(size, 1, 1)) * rng.normal(
+            size=(size, n, k)
+        )
         unary[rng.random(unary.shape) < 0.1] = -np.inf
         p, log_z = enumerated(unary, t)
         table, offset = _supports.Table(t), n * np.arange(size + 1)

@@ -197,3 +197,19 @@ def test_lists(keep: float, monkeypatch: pytest.MonkeyPatch) -> None:
     assert r.error.tobytes() == whole.error.tobytes()
     assert seen[-1] == (model.n_positions, model.n_positions)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
+def test_islands_are_certified_so() -> None:
+    rng = np.random.default_rng(10)
+    model = peaked(rng, [60, 1, 50, 90], 300, 12.0)
+    r, exact = vs.infer(model, zeta=0.9), vs.infer(model)
+    c = r.certify()
+    assert (c.lower <= exact.marginals + 1e-14).all()
+    assert (exact.marginals <= c.upper + 1e-14).all()
+    assert (c.log_z_lower <= exact.log_z).all()
+    assert (exact.log_z <= c.log_z_upper).all()
+    assert (np.abs(r.marginals - exact.marginals).max(axis=1) <= c.error).all()
+    held = r.islands >= 0
+    wrong = 1 - exact.marginals[held, r.islands[held]]
+    assert (wrong <= c.wrong[held] + 1e-14).all()
+    assert (c.radius < np.inf).all()

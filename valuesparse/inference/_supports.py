@@ -7,17 +7,20 @@ second order in what is left out, and behind a decided position the radius start
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _supports as native
 from valuesparse.inference import _certified
-from valuesparse.inference._pieces import Piece, owner_of
+from valuesparse.inference._asked import NO_COUNTS, add_counts, ask_piece
+from valuesparse.inference._memory import empty
+from valuesparse.inference._pieces import Piece, owner_of, pieces
 from valuesparse.inference._watch import Progress, Watch
 from valuesparse.models import Chain, Tree
 from valuesparse.results._certificate import Proof
+from valuesparse.results._listed import Listed, listed
 
 __all__ = ["Supports", "may_pay"]
 
@@ -50,6 +53,15 @@ def may_pay(model: Chain | Tree, tol: float, single: Mask) -> bool:
     )
 
 
+class Found(NamedTuple):
+    """Answers of all chains."""
+
+    marginals: Array  # (N, K), or those of the last piece
+    log_z: Floats  # (B,)
+    counts: Integers  # of passes
+    lists: list[Listed]  # of each piece
+
+
 class Supports:
     """Answers those chains of a model that this pays for."""
 
@@ -58,7 +70,7 @@ class Supports:
 
     def __init__(self, model: Chain, table: native.Table, tol: float, single: Mask) -> None:
         n, k, count = model.forest.shape
-        self._model, self._table, self._tol = model, table, tol
+        self._model, self._table, self._tol, self._single = model, table, tol, single
         self._price = np.where(single, _PRICE_SINGLE, _PRICE_DOUBLE) * k
         self._error = np.ones(n)
         self._radius, self._slack = np.full(n, np.inf), np.ones(n)
@@ -71,7 +83,43 @@ class Supports:
         table = native.Table(model.transition)
         return cls(model, table, tol, single) if table.fine else None
 
-    def answer(
+    def passes(self, size: int, workers: int, watch: Watch, keep: float | None = None) -> Found:
+        """Answer all chains, those that this does not pay for by two passes.
+
+        They go `size` variables at a time, of which with `keep` the marginals are listed.
+        """
+        model = self._model
+        n, k, count = model.forest.shape
+        memory, log_z, counts, done = empty((0, k), model.dtype), np.empty(count), NO_COUNTS, 0
+        lists: list[Listed] = []
+        for part in pieces(model, size):
+            if memory.shape[0] < part.size:
+                memory = empty((part.size, k), model.dtype)
+            rows, own = memory[: part.size], np.empty(part.components.size)
+            end = done + part.size
+            taken = self._answer(part, workers, watch, watch.part(done, end, n), rows)
+            lengths, fits = model.lengths[part.components], self._single[part.components]
+            done += int(lengths[taken].sum())
+            for single in (True, False):
+                rest = np.flatnonzero(~taken & (fits == single))
+                if rest.size == 0:
+                    continue
+                found = ask_piece(
+                    model, part, workers, own, rows, narrow=single and model.dtype == np.float64,
+                    components=None if rest.size == taken.size else rest, deadline=watch.left(),
+                    progress=watch.part(done, end, n), late=watch.late,
+                )  # fmt: skip
+                counts = add_counts(counts, found)
+                done += int(lengths[rest].sum())
+            log_z[part.components] = own
+            if keep is not None:
+                lists.append(listed(rows, keep, workers))
+        watch.finish(n)
+        low, high = self._log_z()
+        log_z[self.taken] = (low[self.taken] + high[self.taken]) / 2
+        return Found(memory, log_z, counts, lists)
+
+    def _answer(
         self,
         part: Piece,
         workers: int,
@@ -98,7 +146,7 @@ class Supports:
         self._bounds[:, inside] = bounds
         return taken
 
-    def log_z(self) -> tuple[Floats, Floats]:
+    def _log_z(self) -> tuple[Floats, Floats]:
         """Return the bounds (B,) of the chains that were answered."""
         model = self._model
         scores = 2 * sum(_certified.largest_scores(model)) + 4
@@ -107,8 +155,9 @@ class Supports:
         margin += 8 * _certified.U64 * np.abs(self._bounds).max(axis=0)
         return self._bounds[0] - margin, self._bounds[1] + margin
 
-    def proof(self, other: Proof) -> Proof:
-        """Return the proof of all chains: `other` is of those that were not answered here."""
+    def proof(self, log_z: Floats) -> Proof:
+        """Return the proof of all chains: of those that were not answered here, by their passes."""
         owner = owner_of(self._model)
-        own = Proof(self._radius, self._slack, self._error, *self.log_z(), alike=False)
+        other = _certified.proof_for(self._model, log_z, self._single)
+        own = Proof(self._radius, self._slack, self._error, *self._log_z(), alike=False)
         return own.where(self.taken, other.each(lambda: owner), self.taken[owner])

@@ -11,15 +11,13 @@ import numpy.typing as npt
 from valuesparse._validation import as_probability, as_work
 from valuesparse.inference import _certified, _forest
 from valuesparse.inference._asked import (
-    NO_COUNTS,
-    add_counts,
     ask_piece,
     fitting,
     in_types,
     pays_single,
 )
 from valuesparse.inference._memory import empty
-from valuesparse.inference._pieces import owner_of, pieces, pieces_of, sizes_of
+from valuesparse.inference._pieces import owner_of, pieces_of, sizes_of
 from valuesparse.inference._supports import Supports, may_pay
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, Tree
@@ -101,55 +99,14 @@ def _with_supports(
     """Return the result of the chains that supports pay for, and of passes for the others."""
     n, k, count = model.forest.shape
     size = n if keep is None else workers * _forest.piece_size(model.dtype, k)
-    memory, log_z, counts, done = empty((0, k), model.dtype), np.empty(count), NO_COUNTS, 0
-    lists: list[Listed] = []
-    for part in pieces(model, size):
-        if memory.shape[0] < part.size:
-            memory = empty((part.size, k), model.dtype)
-        rows, own = memory[: part.size], np.empty(part.components.size)
-        end = done + part.size
-        taken = supports.answer(part, workers, watch, watch.part(done, end, n), rows)
-        lengths, fitting_here = model.lengths[part.components], fits[part.components]
-        done += int(lengths[taken].sum())
-        for single in (True, False):
-            rest = np.flatnonzero(~taken & (fitting_here == single))
-            if rest.size == 0:
-                continue
-            found = ask_piece(
-                model, part, workers, own, rows, narrow=single and model.dtype == _DOUBLE,
-                components=None if rest.size == taken.size else rest, deadline=watch.left(),
-                progress=watch.part(done, end, n), late=watch.late,
-            )  # fmt: skip
-            counts = add_counts(counts, found)
-            done += int(lengths[rest].sum())
-        log_z[part.components] = own
-        if keep is not None:
-            lists.append(listed(rows, keep, workers))
-    watch.finish(n)
-    taken, (low, high) = supports.taken, supports.log_z()
-    log_z[taken] = (low[taken] + high[taken]) / 2
-    return _supported(model, supports, log_z, counts, fits, why, (memory, keep, lists))
-
-
-def _supported(
-    model: Chain,
-    supports: Supports,
-    log_z: Floats,
-    counts: Integers,
-    fits: npt.NDArray[np.bool_],
-    why: str,
-    found: tuple[Array, float | None, list[Listed]],
-) -> Any:
-    """Return the result of what supports and other routes have found, with its proof."""
-    n, k, count = model.forest.shape
-    memory, keep, lists = found
+    found = supports.passes(size, workers, watch, keep)
     taken, steps = supports.taken, 2 * np.maximum(model.lengths - 1, 0)
-    total = [int(x) for x in counts]
-    total[_SPARSE_MESSAGES] += int(steps[taken].sum())
+    counts = [int(x) for x in found.counts]
+    counts[_SPARSE_MESSAGES] += int(steps[taken].sum())
     islands = np.full(n, -1, dtype=np.int32)
     result = _forest.result_of(
-        model, memory if keep is None else None, log_z, islands, 1.0, tuple(total), keep,
-        None if keep is None else joined(lists),
+        model, found.marginals if keep is None else None, found.log_z, islands, 1.0, tuple(counts),
+        keep, None if keep is None else joined(found.lists),
     )  # fmt: skip
     own, fast = int(taken.sum()), int((fits & ~taken).sum())
     if own == 0:
@@ -161,7 +118,7 @@ def _supported(
     others = ("float32 arithmetic", fast), ("exact", count - own - fast)
     reason = f"{why}: supports for {own} of {count} sequences"
     reason += "".join(f", {name} for {some}" for name, some in others if some)
-    proof = supports.proof(_certified.proof_for(model, log_z, fits))
+    proof = supports.proof(found.log_z)
     return result.with_proof(proof, model, method="certified", reason=reason, stats=stats)
 
 
