@@ -30,6 +30,7 @@ class BestListed {
         const int K = t_.n_labels;
         const T lowest = -static_cast<T>(INFINITY);
         const T rest = static_cast<T>(t_.rest);
+        if (t_.rows == nullptr && t_.columns == nullptr) return send_alike(x, Kp, y);
         if (!(rest > lowest)) {
             for (int k = 0; k < Kp; ++k) y[k] = lowest;
         } else {
@@ -73,7 +74,6 @@ class BestListed {
     void others(const T* x, T* y) const {
         const int K = t_.n_labels;
         const T lowest = -static_cast<T>(INFINITY), unit = std::numeric_limits<T>::epsilon();
-        const bool plain = t_.rows == nullptr && t_.columns == nullptr;
         T size = std::fabs(static_cast<T>(t_.rest));
         for (int l = 0; l < K; ++l) {
             const T own = static_cast<T>(t_.own(l));
@@ -81,9 +81,8 @@ class BestListed {
             order_[l] = l;
             if (x[l] > lowest) size = std::max(size, std::fabs(x[l]) + 2 * std::fabs(own));
         }
-        int sorted = std::min(K, 16);
+        int sorted = std::min(K, kSorted);
         sort(0, sorted);
-        if (plain) return others_alike(x, y, sorted);
         const auto column = [&](int k) {
             const T other = std::fabs(static_cast<T>(t_.other(k)));
             const T margin = 16 * unit * (size + std::fabs(static_cast<T>(t_.rest)) + other);
@@ -105,44 +104,79 @@ class BestListed {
         };
         for (int k = 0; k < K; ++k) column(k);
     }
-    // The same where all that is not listed is one number: label by label, in descending order, for
-    // those ends that have listed all before it.
-    void others_alike(const T* x, T* y, int sorted) const {
+    // All that is not listed is one number: label by label, in descending order, until none that is
+    // left can matter. An end is open as long as all labels so far are listed for it.
+    void send_alike(const T* x, int Kp, T* y) {
         const int K = t_.n_labels;
         const T lowest = -static_cast<T>(INFINITY), rest = static_cast<T>(t_.rest);
-        const auto row = [&](int i, auto f) {
-            const int64_t first = t_.by_row.start[order_[i]];
-            const int64_t last = t_.by_row.start[order_[i] + 1];
-            for (int64_t e = first; e < last; ++e) f(t_.by_row.label[e]);
-        };
-        const T best = x[order_[0]] + rest;
-        for (int k = 0; k < K; ++k) {
-            y[k] = best;
-            row_[k] = 0;
+        const T* score = static_cast<const T*>(t_.by_row.score);
+        for (int l = 0; l < K; ++l) {
+            key_[l] = x[l];
+            order_[l] = l;
+            row_[l] = -1;
         }
+        int sorted = std::min(K, kSorted);
+        sort(0, sorted);
+        const T best = x[order_[0]] + rest;
+        for (int k = 0; k < K; ++k) y[k] = best;
+        for (int k = K; k < Kp; ++k) y[k] = lowest;
         int open = 0;
-        row(0, [&](int32_t k) { open_[open++] = k; });
-        for (int i = 1; open > 0; ++i) {
-            if (i == sorted && i < K) {
+        for (int i = 0; i < K; ++i) {
+            if (i == sorted) {
                 sort(sorted, 4 * sorted);
                 sorted = std::min(K, 4 * sorted);
             }
-            const bool none = i == K || !(x[order_[i]] > lowest);
-            if (!none) row(i, [&](int32_t k) { row_[k] = i; });
-            const T here = none ? lowest : x[order_[i]] + rest;
-            int left = 0;
-            for (int j = 0; j < open; ++j) {
-                const int32_t k = open_[j];
-                if (!none && row_[k] == i) {
-                    open_[left++] = k;
+            const int l = order_[i];
+            if (i > 0 && (!(x[l] > lowest) || (open == 0 && i % 2 == 1 && x[l] <= felt(y)))) break;
+            for (int64_t e = t_.by_row.start[l]; e < t_.by_row.start[l + 1]; ++e) {
+                const int32_t k = t_.by_row.label[e];
+                const T s = x[l] + score[e];
+                if (i == 0) {
+                    open_[open++] = k;
+                    y[k] = s;
                 } else {
-                    y[k] = here;
+                    row_[k] = i;
+                    y[k] = s > y[k] ? s : y[k];
                 }
             }
-            open = left;
+            if (i > 0 && open > 0) open = close(i, x[l] + rest, open, y);
         }
     }
+    // Gives the ends that label i is not listed for what it has for them, and returns how many stay
+    // open.
+    int close(int i, T here, int open, T* y) const {
+        int left = 0;
+        for (int j = 0; j < open; ++j) {
+            const int32_t k = open_[j];
+            if (row_[k] == i) {
+                open_[left++] = k;
+            } else {
+                y[k] = here > y[k] ? here : y[k];
+            }
+        }
+        return left;
+    }
+    // A label whose x is at most this changes no end by what is listed: x <= y(k) - top(k), less
+    // two units that the difference may have been rounded by.
+    T felt(const T* y) const {
+        using V = Vec<T>;
+        const T lowest = -static_cast<T>(INFINITY);
+        const T* tops = static_cast<const T*>(t_.column_tops);
+        const V least = V::set1(std::numeric_limits<T>::lowest());
+        V most = V::set1(lowest);
+        for_row<T>(t_.n_labels, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
+            const V top = whole.value ? V::load(tops + k) : V::load_part(tops + k, m, lowest);
+            const V own = whole.value ? V::load(y + k) : V::load_part(y + k, m, T(0));
+            most = V::max(most, top - V::max(own, least));
+        });
+        const T missing = most.hmax(), unit = std::numeric_limits<T>::epsilon();
+        if (!(missing > lowest)) return std::numeric_limits<T>::infinity();
+        return missing < std::numeric_limits<T>::infinity()
+                   ? -missing - unit * (missing < T(0) ? -missing : missing)
+                   : lowest;
+    }
 
+    static constexpr int kSorted = 16;
     const vs::ListedScores& t_;
     T* key_;
     // Labels by what they offer; ends that have none yet; the last label that lists an end.

@@ -206,20 +206,25 @@ void list_side(const SparseTable& t, bool by_column, Scratch& s, ListedScores::S
 template <class T>
 ListedScores* list_scores_of(const SparseTable& t, bool turned, Scratch& s) {
     ListedScores* out = s.array<ListedScores>(1);
-    T* tops = s.array<T>(t.n_labels);
+    T* tops = s.array<T>(2 * t.n_labels);
     if (s.failed) return nullptr;
     *out = ListedScores();
     list_side<T>(t, turned, s, &out->by_row);
     list_side<T>(t, !turned, s, &out->by_column);
     if (s.failed) return nullptr;
-    const T* score = static_cast<const T*>(out->by_row.score);
-    for (int64_t l = 0; l < t.n_labels; ++l) {
-        tops[l] = static_cast<T>(kForbidden);
-        for (int64_t e = out->by_row.start[l]; e < out->by_row.start[l + 1]; ++e) {
-            tops[l] = std::max(tops[l], score[e]);
+    const auto largest = [&](const ListedScores::Side& side, T* top) {
+        const T* score = static_cast<const T*>(side.score);
+        for (int64_t l = 0; l < t.n_labels; ++l) {
+            top[l] = static_cast<T>(kForbidden);
+            for (int64_t e = side.start[l]; e < side.start[l + 1]; ++e) {
+                top[l] = std::max(top[l], score[e]);
+            }
         }
-    }
+    };
+    largest(out->by_row, tops);
+    largest(out->by_column, tops + t.n_labels);
     out->tops = tops;
+    out->column_tops = tops + t.n_labels;
     out->n_labels = static_cast<int>(t.n_labels);
     out->rest = t.rest;
     out->rows = t.rows.empty() ? nullptr : t.rows.data();

@@ -57,7 +57,7 @@ struct ListedScores {
         const void* score = nullptr;
     };
     Side by_row, by_column;
-    const void* tops = nullptr;  // (K,) the largest score listed in each row, or -inf
+    const void *tops = nullptr, *column_tops = nullptr;  // (K,) the largest listed score, or -inf
     int n_labels = 0;
     double rest = 0.0;
     const double *rows = nullptr, *columns = nullptr;  // (K,) of the table as it was given, or null

@@ -1,5 +1,6 @@
 // Plans of supports.h: sequences do not wait for each other.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <new>
@@ -21,7 +22,9 @@ struct Work {
     const Table& t;
     const Answer& a;
     Control* control;
-    std::vector<int64_t> first;  // of each task, and the end, in p.sequences
+    std::vector<int64_t> first;                  // of each task, and the end, in p.sequences
+    std::vector<std::unique_ptr<Space>> spaces;  // of each worker
+    std::atomic<bool> failed{false};
 
     int64_t length(int64_t i) const {
         const int64_t s = p.sequences[i];
@@ -41,19 +44,22 @@ struct Work {
 };
 
 void group_task(void* context, int64_t task, int worker) {
-    const Work& w = *static_cast<Work*>(context);
+    Work& w = *static_cast<Work*>(context);
     const int64_t first = w.first[at(task)], last = w.first[at(task) + 1];
     int64_t longest = 0;
     for (int64_t i = first; i < last; ++i) longest = std::max(longest, w.length(i));
+    std::unique_ptr<Space>& space = w.spaces[at(worker)];
     try {
-        Space space(longest, w.t.kp);
-        for (int64_t i = first; i < last && w.control->stop.load() == 0; ++i) {
-            const int64_t s = w.p.sequences[i];
-            level().sequence(w.p, w.t, w.a, s, space, w.control, worker == 0);
-            if (w.a.taken[s] != 0) w.control->done.fetch_add(w.length(i));
-        }
+        if (!space || space->n < longest) space.reset(new Space(longest, w.t.kp));
     } catch (const std::bad_alloc&) {
-        // They are not taken: another route needs less.
+        w.failed.store(true, std::memory_order_relaxed);
+        w.control->stop.store(1, std::memory_order_relaxed);
+        return;
+    }
+    for (int64_t i = first; i < last && w.control->stop.load() == 0; ++i) {
+        const int64_t s = w.p.sequences[i];
+        level().sequence(w.p, w.t, w.a, s, *space, w.control, worker == 0);
+        if (w.a.taken[s] != 0) w.control->done.fetch_add(w.length(i));
     }
 }
 
@@ -147,7 +153,8 @@ bool make(const void* transition, bool single, int64_t labels, Table* t) {
     } else {
         limits(static_cast<const double*>(transition), labels * labels, &high, &low);
     }
-    if (!(high - low < -kBottomLog - 0.5)) return false;
+    if (!(high > -std::numeric_limits<double>::max() && high - low < -kBottomLog - 0.5))
+        return false;
     t->k = labels;
     t->kp = level().padded(labels);
     t->shift = high;
@@ -171,10 +178,12 @@ bool make(const void* transition, bool single, int64_t labels, Table* t) {
 
 void infer(const Problem& p, const Table& t, const Answer& a, const PoolApi& pool, int threads,
            Control* control) {
-    Work w{p, t, a, control, {}};
+    Work w{p, t, a, control, {}, {}, {}};
     w.cut();
+    w.spaces.resize(at(std::max(1, threads)));
     const int64_t tasks = static_cast<int64_t>(w.first.size()) - 1;
     pool.run_plan(Plan("supports", tasks), group_task, &w, threads, control);
+    if (w.failed.load()) throw std::bad_alloc();
 }
 
 Step message(const Table& t, const Trial& trial) {

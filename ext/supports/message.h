@@ -11,13 +11,11 @@
 
 #include <cmath>
 
-#include "core/at.h"
 #include "simd/math.h"
 #include "supports/supports.h"
 
 namespace VS_NS {
 
-using vs::at;
 using vs::supports::kBottom;
 using vs::supports::Norms;
 using vs::supports::Space;
@@ -53,6 +51,7 @@ struct Enclosure {
 
 VS_INLINE double least_of(double a, double b) { return a < b ? a : b; }
 VS_INLINE double most_of(double a, double b) { return a > b ? a : b; }
+VS_INLINE float most_of(float a, float b) { return a > b ? a : b; }
 
 // Rounding of a sum of floats, K / N to a lane, relative.
 inline double sum_error(int64_t kp) {
@@ -158,9 +157,7 @@ class Message {
             out->l[k] = exact ? x : 0.0f;
             out->e[k] = exact || !(w > 0.0)
                             ? 0.0f
-                            : V::max(V::set1(kLeastSlack),
-                                     V::set1(static_cast<float>(high_[j] * factor_ * w)))
-                                  .hmax();
+                            : most_of(kLeastSlack, static_cast<float>(high_[j] * factor_ * w));
             out->total += static_cast<double>(out->l[k]) + static_cast<double>(out->e[k]);
         }
     }
@@ -193,8 +190,8 @@ class Message {
     }
 
   private:
-    static constexpr double kDeeper = 0.3;
-    static constexpr int64_t kAnchors = 24, kAnchored = 640;
+    static constexpr double kDeeper = 0.3, kLargestRadius = 30.0;
+    static constexpr int64_t kShared = 24, kSharedEntries = 640;
 
     int32_t *row_, *column_;
     double *low_, *high_;            // of the columns that are read: l' and l' + e'
@@ -315,9 +312,13 @@ class Message {
                     more[j] = V::fma(xe, v, more[j]);
                 }
             }
+            // Products may underflow: a sum that it is felt in is slack.
+            const double under = static_cast<double>(s.kp) * 0x1p-149;
             for (int j = 0; j < 4 && first + j < count; ++j) {
-                f(first + j, static_cast<double>(low[j].hsum()),
-                  static_cast<double>(more[j].hsum()));
+                const double sum = static_cast<double>(low[j].hsum());
+                const double rest = static_cast<double>(more[j].hsum()) + under;
+                const bool fine = sum >= under * 0x1p26;
+                f(first + j, fine ? sum : 0.0, fine ? rest : rest + sum);
             }
         }
     }
@@ -342,13 +343,14 @@ class Message {
             high_[kept++] = high;
         }
         columns_ = kept;
-        if (kept == 0 || !(x.g < 30.0)) return;
+        if (kept == 0 || !(x.g < kLargestRadius)) return;
         const double rounding =
             most_of(sum_error(s.kp), (static_cast<double>(rows_) + 40.0) * 0x1p-24);
         const double delta =
             least_of(1.0, 1.0 - shared(s, x, scale) * (1.0 - 4.0 * rounding) + 0x1p-20) * s.delta;
         const double left = std::log1p(delta * std::expm1(x.g));
         widened_ = std::exp(most_of(0.0, x.g - left));
+        if (!(factor_ * widened_ < 1e37)) return;  // in floats
         step.lost = gamma + 2.0 * rounding;
         step.radius = left + step.lost;
         step.scale = std::log(x.total) - std::log(factor_);
@@ -358,12 +360,12 @@ class Message {
     // The mass that all columns that are read have in common, of some large rows.
     double shared(const Side& s, const Enclosure& x, double scale) const {
         double common = 0.0;
-        int64_t anchors = 0;
+        int64_t large = 0;
         for (int64_t j = 0; j < rows_; ++j) {
             const int32_t i = row_[j];
             const double mass = static_cast<double>(x.l[i]) * scale;
             if (mass < 0.01) continue;
-            if (++anchors > kAnchors || anchors * columns_ > kAnchored) break;
+            if (++large > kShared || large * columns_ > kSharedEntries) break;
             const float* w = s.rows + i * s.kp;
             double least = 1.0;
             for (int64_t c = 0; c < columns_; ++c) {

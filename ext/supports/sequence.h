@@ -5,6 +5,7 @@
 //   |p - m| <= m (1 - m) (e^G - 1) + U e^G
 #pragma once
 
+#include "core/sum.h"
 #include "core/ticker.h"
 #include "supports/message.h"
 
@@ -51,18 +52,15 @@ class Sequence {
 
     void run() {
         if (n_ == 0) return;
-        for (double tightness = 1.0; tightness > 0.1; tightness *= 0.2) {
-            if (tightness < 1.0) ++repairs_;
-            if (!attempt(tightness)) {
-                if (hopeless_) return;
-                continue;
-            }
-            a_.taken[number_] = 1;
-            a_.counts[3 * number_] = read_rows_;
-            a_.counts[3 * number_ + 1] = read_columns_;
-            a_.counts[3 * number_ + 2] = repairs_;
-            return;
+        bool fine = attempt(1.0);
+        if (!fine && !over_) {
+            ++repairs_;
+            fine = attempt(0.2);
         }
+        a_.taken[number_] = fine ? 1 : 0;
+        a_.counts[3 * number_] = read_rows_;
+        a_.counts[3 * number_ + 1] = read_columns_;
+        a_.counts[3 * number_ + 2] = repairs_;
     }
 
   private:
@@ -86,9 +84,11 @@ class Sequence {
     double* scores_;  // of a position
     double *g_, *total_, *factor_, *widened_;  // of each position, and of the message to it
     int32_t* list_;
-    double spent_ = 0.0, shift_ = 0.0, scale_ = 0.0, lost_ = 0.0;
+    double spent_ = 0.0, lost_ = 0.0;
+    vs::Sum logs_;                 // of all that rows were divided by
+    double ends_[2] = {0.0, 0.0};  // what adding scores of the ends rounds, of log-odds
     int64_t read_rows_ = 0, read_columns_ = 0, repairs_ = 0, sent_ = 0;
-    bool hopeless_ = false;
+    bool over_ = false;         // it does not pay, or cannot be done
     Enclosure b_, x_, before_;  // of the position under way, and x of the one before it
     Message::Sent sent_back_{1.0, 1.0};
     float* q_ = nullptr;
@@ -111,7 +111,11 @@ class Sequence {
         for (int64_t k = W::N; k < t_.kp; k += W::N) top = W::max(top, W::load(scores_ + k));
         const double most = top.hmax();
         if (!(most > -INFINITY)) return false;
-        shift_ += most;
+        logs_.add(most);
+        // One sum in float64: what is kept lies within -kBottomLog of the largest.
+        const double rounded = (std::fabs(most) - vs::supports::kBottomLog) * 0x1p-52;
+        if (i == 0) ends_[0] = p_.start != nullptr ? rounded : 0.0;
+        if (i == n_ - 1) ends_[1] = p_.end != nullptr ? rounded : 0.0;
         exp_row(scores_, most, t_.kp, psi(i));
         return true;
     }
@@ -135,7 +139,8 @@ class Sequence {
 
     // True: proved within the tolerance. `tightness` is of what a message may leave out.
     bool attempt(double tightness) {
-        shift_ = scale_ = lost_ = 0.0;
+        lost_ = 0.0;
+        logs_ = vs::Sum();
         if (!go_forward(tightness)) return false;
         return go_backward(tightness);
     }
@@ -148,10 +153,10 @@ class Sequence {
         spent_ += static_cast<double>(step.rows) + kColumn * static_cast<double>(step.columns) +
                   kLook * static_cast<double>(step.looks) + kOther;
         ++sent_;
-        hopeless_ = hopeless_ || !step.ok || spent_ > limit();
+        over_ = over_ || !step.ok || spent_ > limit();
         read_rows_ += step.rows;
         read_columns_ += step.columns;
-        return !hopeless_;
+        return !over_;
     }
     // It does not pay beyond the price of the other route; a few messages may cost more.
     double limit() const {
@@ -173,6 +178,7 @@ class Sequence {
                 for (int again = 0; again < kAgain && wide(tightness) && i > 1; ++again) {
                     Enclosure before = a(i - 1);
                     const int64_t count = widest(before.e);
+                    if (count == 0) break;
                     Message::reread(forward_, a(i - 2), sent_to(i - 1), psi(i - 1), list_, count,
                                     &before);
                     total_[i - 1] = before.total;
@@ -182,16 +188,20 @@ class Sequence {
                 factor_[i] = message_.sent().factor;
                 widened_[i] = message_.sent().widened;
                 message_.finish(forward_, psi(i), &out);
-                scale_ += message_.step.scale + t_.shift;
+                logs_.add(message_.step.scale);
+                logs_.add(t_.shift);
                 lost_ += message_.step.lost;
             }
+            const double given = (i == 0 ? ends_[0] : 0.0) + (i == n_ - 1 ? ends_[1] : 0.0);
+            out.g += given;
+            lost_ += given;
             g_[i] = out.g;
             total_[i] = out.total;
         }
         return true;
     }
     bool give_up() {
-        hopeless_ = true;
+        over_ = true;
         return false;
     }
 
@@ -215,7 +225,8 @@ class Sequence {
     int64_t widest(const float* e) {
         V top = V::set1(0.0f);
         for (int64_t k = 0; k < t_.kp; k += V::N) top = V::max(top, V::load(e + k));
-        return some_of(e, 0.1f * top.hmax());
+        const float most = top.hmax();
+        return most > 0.0f ? some_of(e, 0.1f * most) : 0;
     }
     int64_t some_of(const float* x, float least) {
         const int64_t count = listed(x, t_.kp, least, INFINITY, list_);
@@ -259,6 +270,7 @@ class Sequence {
         if (!send(backward_, x_, next.l, next.e, tightness)) return false;
         for (int again = 0; again < kAgain && wide(tightness) && i < n_ - 1; ++again) {
             const int64_t count = widest(x_.e);
+            if (count == 0) break;
             reread_back(i, count);
             repaired(count);
             if (!send(backward_, x_, next.l, next.e, tightness)) return false;
@@ -329,7 +341,7 @@ class Sequence {
             rest.store(x_.e + k);
             total = total + (kept + rest);
         }
-        x_.g = b_.g + 8.0 * 0x1p-24;
+        x_.g = b_.g + 8.0 * 0x1p-24 + (i == n_ - 1 ? ends_[1] : 0.0);
         x_.total = static_cast<double>(total.hsum());
         mass_ = static_cast<double>(sum.hsum());
         if (!(mass_ > 1e-25)) return INFINITY;
@@ -371,7 +383,7 @@ class Sequence {
             low += static_cast<double>(last.l[k]);
             high += static_cast<double>(last.l[k]) + static_cast<double>(last.e[k]);
         }
-        const double given = shift_ + scale_;
+        const double given = logs_.total();
         const double off = lost_ / 2.0 + 16.0 * 0x1p-24;
         a_.lower[number_] = given + std::log(low) - off;
         a_.upper[number_] = given + std::log(high) + off;

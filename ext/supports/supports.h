@@ -15,7 +15,7 @@
 
 namespace vs::supports {
 
-// What bounds the entries that a message does not read, in one direction: W(i, k) = r(i) c(k) +
+// The bounds of entries that a message does not read, in one direction: W(i, k) = r(i) c(k) +
 // above - below. Norms are of the columns k of `above` and `below`; weights are 1 / size(i).
 struct Norms {
     const float *r, *c;
@@ -79,7 +79,7 @@ struct Trial {
     float *yl, *ye;
 };
 
-// What a message did.
+// The outcome of a message.
 struct Step {
     bool ok = false;
     double radius = 0.0, lost = 0.0;  // lost: by how much it may have moved s, at most
@@ -90,16 +90,18 @@ struct Step {
 // The memory of sequences of up to n positions. SIMD levels allocate nothing: what the standard
 // library makes for one of them could be linked into others.
 struct Space {
+    int64_t n;
     std::unique_ptr<float[]> rows;
     std::unique_ptr<int32_t[]> numbers;
     std::unique_ptr<double[]> sums;
-    Space(int64_t n, int64_t kp)
-        : rows(new float[static_cast<std::size_t>((3 * n + 11) * kp)]),
+    Space(int64_t positions, int64_t kp)
+        : n(positions),
+          rows(new float[static_cast<std::size_t>((3 * n + 11) * kp)]),
           numbers(new int32_t[static_cast<std::size_t>(3 * kp + 8)]),
           sums(new double[static_cast<std::size_t>(3 * kp + 8 + 4 * n)]) {}
 };
 
-// What `measure` fills, (kp,) zeros each.
+// The output of `measure`, (kp,) zeros each.
 struct Sums {
     float *above_two, *above_sum, *above_weighted, *below_two, *below_sum, *size;
 };

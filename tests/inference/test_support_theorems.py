@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.inference.test_theorems import MANY, batches, enumerated
+import valuesparse as vs
+from tests.inference.test_theorems import MANY, batches
 from valuesparse import _supports
+from valuesparse.results._certificate import interval
 
 pytestmark = pytest.mark.simd
 
@@ -146,34 +148,122 @@ def test_section_3_norms_bound_what_is_not_read(cases: int) -> None:
                 assert (y <= computed[0].astype(np.longdouble) * wide + computed[1] * wide).all()
 
 
-@pytest.mark.parametrize("cases", MANY)
+def table_of(rng: np.random.Generator) -> Array:
+    """Return a table (K, K) of one of many kinds, whose entries lie within 40 nats."""
+    k = int(rng.integers(1, 41) if rng.random() < 0.7 else rng.integers(1, 9))
+    size = rng.choice([1e-3, 1.0, 5.0, 12.0, 19.0])
+    normal, groups = rng.normal(size=(k, k)), rng.integers(0, k // 4 + 1, k)
+    far = np.where(groups[:, None] == groups, normal, rng.choice([-np.inf, -2 * size]))
+    permuted = np.where(np.arange(k) == rng.permutation(k)[:, None], 0.0, -2 * size)
+    single = 0.5 * normal
+    single[rng.integers(k), rng.integers(k)] = 2 * size - 2
+    ends = rng.normal(size=(k, 1)) + rng.normal(size=k)
+    low = np.where(np.tri(k, k=-1, dtype=bool), -np.inf, normal * size / 3)
+    t = [
+        normal * size / 3, rng.uniform(-size, size, (k, k)), np.zeros((k, k)), far, permuted, single,
+        np.where(rng.random((k, k)) < 0.1, normal, ends) * size / 4, 2 * size * np.eye(k), low,
+        rng.choice([0.0, -2 * size, -size], size=(k, k)),
+    ][rng.integers(10)]  # fmt: skip
+    t = np.where(rng.random((k, k)) < rng.choice([0.0, 0.0, 0.1, 0.6]), -np.inf, t)
+    t = np.where(np.isfinite(t), np.clip(t, -19.5, 19.5), -np.inf)
+    if not np.isfinite(t).any():
+        t[0, 0] = 0.0
+    return np.asarray(t + rng.choice([0.0, 0.0, 123.456, -1e4]))
+
+
+def unary_of(rng: np.random.Generator, shape: tuple[int, int, int]) -> Array:
+    """Return scores, of which some lie where they are held from below."""
+    b, n, k = shape
+    size = rng.choice([0.0, 0.3, 2.0, 6.0, 12.0, 30.0, 1e4], size=(b, rng.choice([1, n]), 1))
+    drawn = size * rng.normal(size=shape)
+    if rng.random() < 0.3:
+        near = rng.uniform(-43.0, -39.0, shape)
+        drawn = np.where(rng.random(shape) < 0.3, near, drawn - drawn.max(axis=2, keepdims=True))
+    drawn[rng.random(shape) < rng.choice([0.0, 0.0, 0.1, 0.6])] = -np.inf
+    drawn[..., 0][~np.isfinite(drawn).any(axis=2)] = 0.0
+    return np.asarray(drawn)
+
+
+def passes(unary: Array, t: Array) -> tuple[Array, Array]:
+    """Return marginals (B, n, K) and log Z (B,) of equal chains, in long double."""
+    b, n, k = unary.shape
+    shift = np.longdouble(t[np.isfinite(t)].max())
+    top = unary.max(axis=2, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        w, psi = np.exp(t.astype(np.longdouble) - shift), np.exp(unary - top)
+        a, sums = [psi[:, 0]], []
+        for i in range(1, n):
+            sums.append(a[-1].sum(axis=1, keepdims=True))
+            a.append((a[-1] / sums[-1]) @ w * psi[:, i])
+        sums.append(a[-1].sum(axis=1, keepdims=True))
+        log_z = np.log(np.concatenate(sums, axis=1)).sum(axis=1) + top.sum(axis=(1, 2))
+        p, y = np.zeros(unary.shape, np.longdouble), np.ones((b, k), np.longdouble)
+        for i in range(n - 1, -1, -1):
+            q = a[i] * y
+            p[:, i] = q / q.sum(axis=1, keepdims=True)
+            y = (psi[:, i] * y) @ w.T
+            y = y / y.max(axis=1, keepdims=True)
+    return p, log_z + (n - 1) * shift
+
+
+@pytest.mark.parametrize("cases", [10_000, pytest.param(200_000, marks=pytest.mark.slow)])
 def test_sections_1_and_4_what_supports_prove_holds(cases: int) -> None:
-    """Marginals and log Z of enumeration lie within the bounds, whatever the tolerance let out."""
-    taken = 0
-    for rng, size in batches(cases, 24):
-        n, k = int(rng.integers(1, 6)), int(rng.integers(1, 5))
-        t = np.clip(rng.choice([0.3, 3.0, 10.0]) * rng.normal(size=(k, k)), -19, 19)
-        t[rng.random((k, k)) < 0.1] = -np.inf
-        t.flat[rng.integers(t.size)] = 1.0
-        unary = rng.choice([0.3, 3.0, 20.0, 300.0], size=(size, 1, 1)) * rng.normal(
-            size=(size, n, k)
+    """Marginals and log Z lie within the bounds, whatever the tolerance let out."""
+    taken, each = 0, 25
+    for number in range(cases // each):
+        rng = np.random.default_rng([24, number])
+        t, n = table_of(rng), int(rng.integers(1, 13))
+        k, kind = len(t), rng.choice([np.float64, np.float64, np.float32])
+        t, unary = t.astype(kind), unary_of(rng, (each, n, k)).astype(kind)
+        start, end = (
+            (rng.choice([1.0, 20.0]) * rng.normal(size=k)).astype(kind)
+            if rng.random() < 0.3
+            else None
+            for _ in range(2)
         )
-        unary[rng.random(unary.shape) < 0.1] = -np.inf
-        p, log_z = enumerated(unary, t)
-        table, offset = _supports.Table(t), n * np.arange(size + 1)
-        m, bounds = np.zeros((size * n, k)), np.zeros((2, size))
-        radius, slack, error = (np.zeros(size * n) for _ in range(3))
-        tol = float(rng.choice([1.0, 0.3, 1e-2, 1e-3]))
+        mask = rng.random(unary.shape) < 0.8 if rng.random() < 0.2 else None
+        table = _supports.Table(t)
+        assert table.fine
+        wide = unary.astype(np.longdouble)
+        wide[:, 0] += 0.0 if start is None else start
+        wide[:, -1] += 0.0 if end is None else end
+        p, log_z = passes(wide if mask is None else np.where(mask, wide, -np.inf), t)
+        offset, flat = n * np.arange(each + 1), (each * n, k)
+        m, bounds = np.zeros(flat, kind), np.zeros((2, each))
+        radius, slack, error = (np.zeros(each * n) for _ in range(3))
+        tol = float(rng.choice([1.0, 1.0, 0.3, 0.03, 1e-2, 1e-3]))
         found, _ = _supports.infer(
-            table, unary.reshape(-1, k), None, None, None, offset, np.arange(size), tol,
-            np.full(size, 1e9), 1, m, radius, slack, error, bounds,
+            table, unary.reshape(flat), start, end,
+            None if mask is None else mask.reshape(flat).view(np.uint8), offset, np.arange(each),
+            tol, np.full(each, 1e9), 1, m, radius, slack, error, bounds,
         )  # fmt: skip
         assert not found[~np.isfinite(log_z)].any()
-        off = np.abs(m.reshape(size, n, k) - p).max(axis=2)[found]
-        assert (off <= error.reshape(size, n)[found]).all()
-        assert (error.reshape(size, n)[found] <= tol).all()
-        margin = 1e-12 * (1 + np.abs(log_z[found]))
+        at = np.repeat(found, n)
+        truth, error = p.reshape(flat)[at], error[at]
+        assert (np.abs(m[at] - truth).max(axis=1, initial=0.0) <= error + 1e-12).all()
+        assert (error <= tol).all()
+        low, high = interval(m[at], radius[at], slack[at])
+        assert (low <= truth + 1e-12).all()
+        assert (truth <= high + 1e-12).all()
+        margin = 1e-12 * (1 + np.abs(log_z[found]) + n * 1e4)
         assert (bounds[0][found] <= log_z[found] + margin).all()
         assert (log_z[found] <= bounds[1][found] + margin).all()
         taken += int(found.sum())
     assert taken > cases / 3
+
+
+def test_what_underflows_is_slack() -> None:
+    """Three labels with e^-40 of the mass each, of which another message brings one back."""
+    k = 200
+    zero, mid, left, right, last, one, two = range(7)
+    t = np.random.default_rng(0).uniform(-3, 0, (k, k))
+    t[:7], t[7, 8] = -39.0, 0.0
+    t[:, [zero, mid, left, right]] = -np.inf
+    t[:, last], t[mid, last], t[left, last], t[right, last] = -38.0, -17.0, -40.0, -40.0
+    t[zero, last], t[one, left], t[two, right] = -np.inf, -39.1, -39.0
+    unary = np.full((3, k), -np.inf)
+    unary[0, [one, two]] = unary[1, zero] = unary[2, last] = 0.0
+    unary[1, [mid, left, right]] = -40.5
+    chain = vs.Chain(np.tile(unary, (40, 1)), t, [3] * 40)
+    r, exact = vs.infer(chain, tol=0.01), vs.infer(chain)
+    assert (np.abs(r.marginals - exact.marginals).max(axis=1) <= r.error).all()
