@@ -1,3 +1,4 @@
+#include <limits>
 #include <vector>
 
 #include "core/score.h"
@@ -50,24 +51,46 @@ void expected_of(const ForestModel& m, const T* marginals, const double* energie
     });
 }
 
+// The log-potentials of given states.
+template <class T>
+void add_scores(const ForestModel& m, const int64_t* states, std::vector<Score>& sums) {
+    const Chains& c = m.arrays;
+    const int64_t K = c.n_labels;
+    const auto score = [](const void* array, int64_t i) {
+        return static_cast<double>(static_cast<const T*>(array)[i]);
+    };
+    Score sum;  // of the component under way, which mostly goes on
+    int64_t component = -1;
+    each_variable(m, [&](int64_t i, const Variable& v) {
+        const int64_t k = states[i];
+        double x = score(c.unary, i * K + k);
+        if (v.start) x += score(v.start, k);
+        if (v.end) x += score(v.end, k);
+        if (v.before >= 0) {
+            const int64_t l = states[v.before];
+            x += c.transition ? score(c.transition, (v.table * K + l) * K + k)
+                              : c.sparse->at_pair(c.dtype, l, k);
+        }
+        if (c.allowed && !c.allowed[i * K + k]) x = -std::numeric_limits<double>::infinity();
+        if (v.component != component) {
+            if (component >= 0) sums[at(component)] = sum;
+            component = v.component;
+            sum = sums[at(component)];
+        }
+        sum.add(x);
+    });
+    if (component >= 0) sums[at(component)] = sum;
+}
+
 }  // namespace
 
 void score(const ForestModel& m, const int64_t* states, double* scores) {
-    const Chains& c = m.arrays;
-    const int64_t K = c.n_labels;
-    std::vector<Score> sums(at(c.n_sequences));
-    each_variable(m, [&](int64_t i, const Variable& v) {
-        const int64_t k = states[i];
-        double x = local_score(c, i, k);
-        if (v.start) x += entry(c, v.start, k);
-        if (v.end) x += entry(c, v.end, k);
-        if (v.before >= 0) {
-            const int64_t l = states[v.before];
-            x += c.transition ? entry(c, c.transition, (v.table * K + l) * K + k)
-                              : c.sparse->at_pair(c.dtype, l, k);
-        }
-        sums[at(v.component)].add(x);
-    });
+    std::vector<Score> sums(at(m.arrays.n_sequences));
+    if (m.arrays.dtype == kFloat32) {
+        add_scores<float>(m, states, sums);
+    } else {
+        add_scores<double>(m, states, sums);
+    }
     for (std::size_t s = 0; s < sums.size(); ++s) scores[s] = sums[s].total();
 }
 
