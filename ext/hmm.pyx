@@ -61,6 +61,14 @@ cdef extern from "hmm/few.h" namespace "vs::hmm" nogil:
         double*, const double*, int64_t, int64_t, double, bint) noexcept
     void c_by_symbol "vs::hmm::by_symbol"(
         const int64_t*, const double*, int64_t, int64_t, int64_t, double*) except +
+    cdef cppclass Draw:
+        int64_t n, states, alphabet, state
+        const double* steps
+        const double* emissions
+        const double* uniforms
+        int64_t* drawn
+        int64_t* symbols
+    void c_draw "vs::hmm::draw"(const Draw&) noexcept
     int64_t c_padded "vs::hmm::padded"(int64_t) noexcept
     int64_t most_features "vs::hmm::Normal::kFeatures"
     void use_simd(const SimdApi*) noexcept
@@ -174,3 +182,19 @@ def by_symbol(symbols, posteriors, sums):
     c_by_symbol(
         <const int64_t*>data(symbols), <const double*>data(posteriors), symbols.shape[0],
         sums.shape[0], sums.shape[1], <double*>data(sums))
+
+
+def draw(int64_t state, steps, emissions, uniforms, states, symbols):
+    """Fill `states` (N,) and `symbols` (N,) of rows that follow one in `state`, by `uniforms`
+    (N, 2) and cumulated probabilities `steps` (K, K) and `emissions` (K, V)."""
+    cdef Draw d
+    d.n = states.shape[0]
+    d.states, d.alphabet = emissions.shape
+    d.state = state
+    d.steps = <const double*>data(steps)
+    d.emissions = <const double*>data(emissions)
+    d.uniforms = <const double*>data(uniforms)
+    d.drawn = <int64_t*>data(states)
+    d.symbols = <int64_t*>data(symbols)
+    with nogil:
+        c_draw(d)

@@ -86,6 +86,15 @@ void dirichlet(double* counts, const double* before, int64_t count, int64_t n, d
 void by_symbol(const int64_t* symbols, const double* posteriors, int64_t n, int64_t states,
                int64_t alphabet, double* sums);
 
+// Rows of a sequence that goes on from `state`: for each, a state and a symbol are drawn by uniforms
+// (n, 2). steps (states, states) and emissions (states, alphabet) are cumulated.
+struct Draw {
+    int64_t n, states, alphabet, state;
+    const double *steps, *emissions, *uniforms;
+    int64_t *drawn, *symbols;  // (n,)
+};
+void draw(const Draw& d);
+
 int64_t padded(int64_t states);
 void use_simd(const SimdApi* simd) noexcept;
 

@@ -18,6 +18,7 @@ from valuesparse.hmm._covariances import (
 )
 from valuesparse.hmm._estimator import centres
 from valuesparse.hmm._passes import Passes
+from valuesparse.hmm._sampling import FromNormals
 
 __all__ = ["GaussianHMM"]
 
@@ -186,7 +187,10 @@ class GaussianHMM(BaseHMM):
         return {**super()._get_n_fit_scalars_per_param(), **more}
 
     def _generate_sample_from_state(self, state: int, random_state: Any) -> Floats:
-        return random_state.multivariate_normal(self.means_[state], self.covars_[state])
+        return self._emitter(random_state)(state)
+
+    def _emitter(self, random: np.random.RandomState) -> FromNormals:
+        return FromNormals(self.means_, self.covars_, random)
 
     def _compute_log_likelihood(self, X: Array) -> Floats:
         scores = np.empty((len(X), self.n_components))

@@ -45,7 +45,7 @@ METHODS = ("auto", "exact", "islands")
 
 #: Bytes of marginals that each thread makes at a time, where few of them are listed; and the fewest
 #: variables, so that many components go side by side.
-_PIECE_BYTES, _PIECE_SIZE = 1 << 24, 2048
+_LISTED_BYTES, _LISTED_SIZE = 1 << 24, 2048
 
 
 def _ask(model: Chain | Tree, workers: int, **wanted: Any) -> Floats:
@@ -116,7 +116,7 @@ def infer_listed(
     """
     n, k, count = model.forest.shape
     kind = model.dtype if dtype is None else dtype
-    size = max(_PIECE_SIZE, _PIECE_BYTES // (kind.itemsize * max(1, k)))
+    size = max(_LISTED_SIZE, _LISTED_BYTES // (kind.itemsize * max(1, k)))
     parts = pieces(model, workers * size, kind)
     islands = np.full(n, -1, dtype=np.int32)
     log_z, counts = np.empty(count), NO_COUNTS
