@@ -15,7 +15,7 @@ include "call.pxi"
 
 
 cdef extern from "hmm/few.h" namespace "vs::hmm" nogil:
-    cdef cppclass Few:
+    cdef cppclass FewStates:
         int64_t n, states, padded, sequences, alphabet
         const int64_t* offset
         const double* scores
@@ -31,7 +31,7 @@ cdef extern from "hmm/few.h" namespace "vs::hmm" nogil:
         double* log_z
         double* sums
         Control* control
-    cdef cppclass Best:
+    cdef cppclass BestStates:
         int64_t n, states, padded, sequences
         const int64_t* offset
         const double* scores
@@ -51,8 +51,8 @@ cdef extern from "hmm/few.h" namespace "vs::hmm" nogil:
         variance
         variances
         factor
-    bint c_expect "vs::hmm::expect"(const Few&, const PoolApi&, int, Control*) except +
-    bint c_best "vs::hmm::best"(const Best&, const PoolApi&, int, Control*) except +
+    bint c_expect "vs::hmm::expect"(const FewStates&, const PoolApi&, int, Control*) except +
+    bint c_best "vs::hmm::best"(const BestStates&, const PoolApi&, int, Control*) except +
     void c_normal "vs::hmm::normal"(
         const Normal&, const double*, const double*, Scale, const PoolApi&, int, Control*
     ) except +
@@ -95,7 +95,7 @@ def expect(
     each, `emissions` (K, V). False: the range of plain doubles is too small for these numbers, and
     nothing that was written counts."""
     cdef Call call = Call(0, None, None, None)
-    cdef Few f
+    cdef FewStates f
     cdef bint fine
     f.n, f.padded = work.shape[1:]
     f.states = start.shape[0]
@@ -125,7 +125,7 @@ def best(offset, scores, start, table, work, states, log_p, int threads):
     """Fill `states` (N,) and `log_p` (B,); all of `scores`, `start` and `table` are logarithms.
     False: a sequence is impossible."""
     cdef Call call = Call(0, None, None, None)
-    cdef Best b
+    cdef BestStates b
     cdef bint fine
     b.n, b.padded = work.shape[1:]
     b.states = start.shape[0]

@@ -9,7 +9,7 @@
 
 namespace vs {
 
-class Score {
+class ScoreSum {
   public:
     void add(double x) {
         if (x == -std::numeric_limits<double>::infinity()) {

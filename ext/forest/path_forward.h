@@ -18,7 +18,8 @@ class ForwardAbreast {
   public:
     using T = typename D::T;
     using V = Vec<T>;
-    // As many rows as Exact takes together; the sum of a column that stands alone is that of hsum().
+    // As many rows as Exact takes together; the sum of a column that stands alone is that of
+    // hsum().
     static constexpr int N = 4;
     static constexpr bool kFits = std::is_same<D, Linear<double, double>>::value && V::N == N;
 

@@ -17,20 +17,21 @@ const Level& level() { return at_level<Level>(g_simd->level()); }
 // Other threads take longer to wake up than so many numbers to compute.
 int threads_for(int64_t numbers, int threads) { return numbers < (1 << 15) ? 1 : threads; }
 
-int64_t pieces_of(int64_t n) { return (n + Few::kRows - 1) / Few::kRows; }
+int64_t pieces_of(int64_t n) { return (n + FewStates::kRows - 1) / FewStates::kRows; }
 
 // The first sequence of each group, and the end.
 std::vector<int64_t> grouped(const int64_t* offset, int64_t sequences) {
     std::vector<int64_t> groups;
     for (int64_t s = 0; s < sequences; ++s) {
-        if (groups.empty() || offset[s] - offset[groups.back()] >= Few::kRows) groups.push_back(s);
+        if (groups.empty() || offset[s] - offset[groups.back()] >= FewStates::kRows)
+            groups.push_back(s);
     }
     groups.push_back(sequences);
     return groups;
 }
 
-struct ExpectWork {
-    const Few* few;
+struct ExpectContext {
+    const FewStates* few;
     Tasks tasks;
     std::vector<double> sums;
     std::atomic<bool> fine{true};
@@ -38,17 +39,18 @@ struct ExpectWork {
 
 // Local factors of rows, and passes through groups of sequences, each of which waits for its own
 // rows. The directions are tasks of their own where there are fewer groups than threads.
-Tasks plan_passes(const Few& f, int threads) {
+Tasks plan_passes(const FewStates& f, int threads) {
     Tasks tasks;
     const std::vector<int64_t> groups = grouped(f.offset, f.sequences);
     const int64_t n_groups = static_cast<int64_t>(groups.size()) - 1;
-    for (int64_t i = 0; i < f.n; i += Few::kRows) {
-        tasks.add(TaskKind::kPiece, i, std::min(f.n, i + Few::kRows), 0.0);
+    for (int64_t i = 0; i < f.n; i += FewStates::kRows) {
+        tasks.add(TaskKind::kPiece, i, std::min(f.n, i + FewStates::kRows), 0.0);
     }
     const auto pass = [&](TaskKind kind, int64_t first, int64_t last) {
         const int64_t task = tasks.add(kind, first, last, 0.0);
         const int64_t begin = f.offset[first], end = f.offset[last];
-        for (int64_t p = begin / Few::kRows; p * Few::kRows < end; ++p) tasks.edge(p, task);
+        for (int64_t p = begin / FewStates::kRows; p * FewStates::kRows < end; ++p)
+            tasks.edge(p, task);
     };
     for (int64_t g = 0; g < n_groups; ++g) {
         const int64_t first = groups[at(g)], last = groups[at(g) + 1];
@@ -64,13 +66,13 @@ Tasks plan_passes(const Few& f, int threads) {
 }
 
 void pass_task(void* context, int64_t task, int worker) {
-    ExpectWork& w = *static_cast<ExpectWork*>(context);
-    const Few& f = *w.few;
+    ExpectContext& w = *static_cast<ExpectContext*>(context);
+    const FewStates& f = *w.few;
     const Level& to = level();
     const Item item = w.tasks.item(task);
     const TaskKind kind = w.tasks.kind(task);
     if (kind == TaskKind::kPiece) return to.local(f, item.first, item.last);
-    const auto pass = kind == TaskKind::kBackward                  ? to.backward
+    const auto pass = kind == TaskKind::kBackward                   ? to.backward
                       : kind == TaskKind::kForward || !f.posteriors ? to.forward
                                                                     : to.both;
     for (int64_t s = item.first; s < item.last; ++s) {
@@ -79,23 +81,23 @@ void pass_task(void* context, int64_t task, int worker) {
 }
 
 void meet_task(void* context, int64_t task, int) {
-    ExpectWork& w = *static_cast<ExpectWork*>(context);
-    const Few& f = *w.few;
+    ExpectContext& w = *static_cast<ExpectContext*>(context);
+    const FewStates& f = *w.few;
     double* sums = f.sums ? w.sums.data() + task * f.padded * f.padded : nullptr;
-    const int64_t first = task * Few::kRows;
-    if (!level().meet(f, first, std::min(f.n, first + Few::kRows), sums)) {
+    const int64_t first = task * FewStates::kRows;
+    if (!level().meet(f, first, std::min(f.n, first + FewStates::kRows), sums)) {
         w.fine.store(false, std::memory_order_relaxed);
     }
 }
 
-struct BestWork {
-    const Best* best;
+struct BestContext {
+    const BestStates* best;
     std::vector<int64_t> groups;
     std::atomic<bool> fine{true};
 };
 
 void best_task(void* context, int64_t task, int worker) {
-    BestWork& w = *static_cast<BestWork*>(context);
+    BestContext& w = *static_cast<BestContext*>(context);
     for (int64_t s = w.groups[at(task)]; s < w.groups[at(task) + 1]; ++s) {
         if (!level().best(*w.best, s, worker == 0)) w.fine.store(false, std::memory_order_relaxed);
     }
@@ -103,11 +105,11 @@ void best_task(void* context, int64_t task, int worker) {
 
 void normal_task(void* context, int64_t task, int) {
     const Normal& d = *static_cast<const Normal*>(context);
-    level().normal(d, task * Few::kRows, std::min(d.n, (task + 1) * Few::kRows));
+    level().normal(d, task * FewStates::kRows, std::min(d.n, (task + 1) * FewStates::kRows));
 }
 
 // Rows of the alphabet over their largest numbers, and the logarithms of those.
-void spell(const Few& f, std::vector<double>& rows, std::vector<double>& tops) {
+void spell(const FewStates& f, std::vector<double>& rows, std::vector<double>& tops) {
     rows.assign(at(f.alphabet * f.padded), 0.0);
     tops.assign(at(f.alphabet), 0.0);
     for (int64_t k = 0; k < f.states; ++k) {
@@ -130,8 +132,8 @@ void use_simd(const SimdApi* simd) noexcept { g_simd = simd; }
 
 int64_t padded(int64_t states) { return level().padded(states); }
 
-bool expect(const Few& given, const PoolApi& pool, int most, Control* control) {
-    Few f = given;
+bool expect(const FewStates& given, const PoolApi& pool, int most, Control* control) {
+    FewStates f = given;
     std::vector<double> symbol_rows, symbol_tops;
     if (f.symbols != nullptr) {
         spell(f, symbol_rows, symbol_tops);
@@ -139,7 +141,7 @@ bool expect(const Few& given, const PoolApi& pool, int most, Control* control) {
         f.symbol_tops = symbol_tops.data();
     }
     const int threads = threads_for(f.n * f.padded, most);
-    ExpectWork w;
+    ExpectContext w;
     w.few = &f;
     w.tasks = plan_passes(f, threads);
     const int64_t pieces = pieces_of(f.n);
@@ -161,8 +163,8 @@ bool expect(const Few& given, const PoolApi& pool, int most, Control* control) {
     return true;
 }
 
-bool best(const Best& b, const PoolApi& pool, int threads, Control* control) {
-    BestWork w;
+bool best(const BestStates& b, const PoolApi& pool, int threads, Control* control) {
+    BestContext w;
     w.best = &b;
     w.groups = grouped(b.offset, b.sequences);
     pool.run_plan(Plan("best", static_cast<int64_t>(w.groups.size()) - 1), best_task, &w,

@@ -14,7 +14,7 @@ namespace vs::junction {
 // below what counts then.
 constexpr double kSpan = 6.907755278982137, kFaithfulSpan = 500.0;
 
-struct Part {
+struct SegmentTree {
     std::vector<int64_t> variables;  // ascending
     std::vector<int64_t> ptr;        // of each in `local` and `marginals`
     std::vector<double> local, marginals;

@@ -29,7 +29,7 @@ Floats = npt.NDArray[np.float64]
 _MOST_PRODUCTS = 64
 
 
-class Rows:
+class NormalRows:
     """The rows of X around their mean: second moments lose fewer digits there."""
 
     def __init__(self, X: Array) -> None:
@@ -197,18 +197,18 @@ class GaussianHMM(BaseHMM):
         self._fill(self._prepared(X), scores, 1)
         return scores
 
-    def _prepared(self, X: Array) -> Rows:
+    def _prepared(self, X: Array) -> NormalRows:
         if X.shape[1] != self.means_.shape[1]:
             raise ValueError(
                 f"X has {X.shape[1]} columns, but means_ has {self.means_.shape[1]} features"
             )
-        return Rows(X)
+        return NormalRows(X)
 
-    def _fill(self, data: Rows, scores: Floats, threads: int) -> None:
+    def _fill(self, data: NormalRows, scores: Floats, threads: int) -> None:
         means = self.means_ - data.centre
         log_densities(data.rows, means, self._covars_, self.covariance_type, scores, threads)
 
-    def _accumulate(self, data: Rows, passes: Passes, threads: int) -> dict[str, Any]:
+    def _accumulate(self, data: NormalRows, passes: Passes, threads: int) -> dict[str, Any]:
         posteriors, n = passes.posteriors, data.rows.shape[1]
         stats: dict[str, Any] = {"centre": data.centre}
         if "c" in self.params and self.covariance_type in ("full", "tied"):
@@ -256,7 +256,7 @@ class GaussianHMM(BaseHMM):
         self._covars_ = np.where(seen, found, self._covars_)
 
 
-def _outer(weights: Floats, data: Rows) -> Floats:
+def _outer(weights: Floats, data: NormalRows) -> Floats:
     """Return the sum over rows of weight (N, K) times outer product, (K, F, F)."""
     rows, products = data.rows, data.products
     k, n = weights.shape[1], rows.shape[1]

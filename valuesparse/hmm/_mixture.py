@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 _ROWS = 1024
 
 
-class Rows:
+class MixtureRows:
     """The rows of X, and how much each component of a state takes of each."""
 
     def __init__(self, X: Array, k: int, m: int) -> None:
@@ -226,14 +226,14 @@ class GMMHMM(BaseHMM):
         self._fill(self._prepared(X), scores, 1)
         return scores
 
-    def _prepared(self, X: Array) -> Rows:
+    def _prepared(self, X: Array) -> MixtureRows:
         if X.shape[1] != self.means_.shape[2]:
             raise ValueError(
                 f"X has {X.shape[1]} columns, but means_ has {self.means_.shape[2]} features"
             )
-        return Rows(X, self.n_components, self.n_mix)
+        return MixtureRows(X, self.n_components, self.n_mix)
 
-    def _fill(self, data: Rows, scores: Floats, threads: int) -> None:
+    def _fill(self, data: MixtureRows, scores: Floats, threads: int) -> None:
         k, m, n = self.means_.shape
         kind, covars = self.covariance_type, self.covars_
         if kind == "tied":
@@ -253,7 +253,7 @@ class GMMHMM(BaseHMM):
         share /= sums
         np.add(np.log(sums[:, :, 0]), most[:, :, 0], out=scores)
 
-    def _accumulate(self, data: Rows, passes: Passes, threads: int) -> dict[str, Any]:
+    def _accumulate(self, data: MixtureRows, passes: Passes, threads: int) -> dict[str, Any]:
         k, m, n = self.means_.shape
         share, rows = data.share, data.rows
         share *= passes.posteriors[:, :, None]

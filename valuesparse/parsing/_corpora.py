@@ -15,7 +15,7 @@ from valuesparse.corpora._jobs import (
     Counts,
     Done,
     Halt,
-    Job,
+    ShardJob,
     done,
     jobs_of,
     span_of,
@@ -41,7 +41,7 @@ ON_ERROR = ("stop", "skip")
 _TOLD = 5
 
 
-class Settings(NamedTuple):
+class ParseSettings(NamedTuple):
     """All that decides the output, beside the inputs, and the threads in each shard."""
 
     load: Callable[[str], Parser]  # a function of a module, so that it pickles
@@ -169,7 +169,7 @@ def parse_corpus(
     how = how_of(backend, jobs, scheduler, shard_bytes)
     _require_known(on_error)
     path, folder = Path(model).resolve(), Path(output).resolve()
-    settings = Settings(load, str(path), fingerprint(path), dict(options), on_error, threads)
+    settings = ParseSettings(load, str(path), fingerprint(path), dict(options), on_error, threads)
     _try(_parser_of(load, settings.model, settings.digest), options)
     sources = [source.resolve() for source in as_paths(inputs)]
     if not sources:
@@ -195,12 +195,12 @@ def parse_corpus(
     return run_shards(parse_shard, plan, folder, identity, how, progress, tell)
 
 
-def parse_shard(job: Job, halt: Halt | None = None) -> Done:
+def parse_shard(job: ShardJob, halt: Halt | None = None) -> Done:
     """Parse one shard, wherever this runs."""
     return done(job, halt, _parse_lines)
 
 
-def _parse_lines(job: Job, halt: Halt) -> Counts:
+def _parse_lines(job: ShardJob, halt: Halt) -> Counts:
     load, model, digest, options, on_error, threads = job.settings
     options = {**options, "threads": threads or job.threads}
     how = _How(_parser_of(load, model, digest), options, on_error, job.kind, None)
@@ -255,7 +255,7 @@ def _sum(one: Counts, other: Counts) -> Counts:
     )
 
 
-class _Batch(NamedTuple):
+class _SentenceBatch(NamedTuple):
     """Sentences that are parsed together; of one that cannot be read, why, and an empty one."""
 
     lines: list[Lines]
@@ -263,7 +263,7 @@ class _Batch(NamedTuple):
     bad: dict[int, TextFormatError]
 
 
-def _read(found: Iterable[Lines], how: _How) -> Iterator[_Batch]:
+def _read(found: Iterable[Lines], how: _How) -> Iterator[_SentenceBatch]:
     for lines in batches(found, _measure):
         sentences: list[Sentence] = []
         bad: dict[int, TextFormatError] = {}
@@ -275,7 +275,7 @@ def _read(found: Iterable[Lines], how: _How) -> Iterator[_Batch]:
                 sentences.append(Sentence([]))
                 if how.on_error == "stop":
                     break  # those before it may be worse
-        yield _Batch(lines[: len(sentences)], sentences, bad)
+        yield _SentenceBatch(lines[: len(sentences)], sentences, bad)
 
 
 def _parsed(found: Iterable[Lines], how: _How, source: Source) -> Iterator[tuple[str, Counts]]:
