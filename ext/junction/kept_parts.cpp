@@ -14,7 +14,7 @@ void KeptParts::keep(std::unique_ptr<SegmentTree> part, double bytes_left) {
     kept_[std::move(list)] = std::move(part);
 }
 
-int KeptParts::solve(const Slices& from, const std::vector<int64_t>& list,
+int KeptParts::solve(const TableSlices& from, const std::vector<int64_t>& list,
                      const std::vector<int64_t>& held, int threads, double bytes_left,
                      Control* control, std::unique_ptr<SegmentTree>* to) {
     const auto found = kept_.find(list);

@@ -21,7 +21,7 @@ class KeptParts {
 
     // The part of some variables, solved; made where none is kept. As SegmentTree::solve; what is
     // kept is given up where there is no memory beside it.
-    int solve(const Slices& from, const std::vector<int64_t>& list,
+    int solve(const TableSlices& from, const std::vector<int64_t>& list,
               const std::vector<int64_t>& held, int threads, double bytes_left, Control* control,
               std::unique_ptr<SegmentTree>* to);
 

@@ -5,8 +5,9 @@
 namespace vs::junction {
 
 template <class F>
-void SegmentTree::each_factor(const Slices& from, const std::vector<int64_t>& held, F each) const {
-    Slice s;
+void SegmentTree::each_factor(const TableSlices& from, const std::vector<int64_t>& held,
+                              F each) const {
+    TableSlice s;
     for (int64_t v : variables) {
         for (const int64_t* f = from.begin(v); f != from.end(v); ++f) {
             from.cut(*f, held, &s);
@@ -17,7 +18,7 @@ void SegmentTree::each_factor(const Slices& from, const std::vector<int64_t>& he
     }
 }
 
-int SegmentTree::solve(const Slices& from, std::vector<int64_t> list,
+int SegmentTree::solve(const TableSlices& from, std::vector<int64_t> list,
                        const std::vector<int64_t>& held, int threads, double bytes_left,
                        Control* control) {
     variables = std::move(list);
@@ -36,7 +37,7 @@ int SegmentTree::solve(const Slices& from, std::vector<int64_t> list,
     return compile(threads, bytes_left, control);
 }
 
-int SegmentTree::solve_again(const Slices& from, const std::vector<int64_t>& held, int threads,
+int SegmentTree::solve_again(const TableSlices& from, const std::vector<int64_t>& held, int threads,
                              double bytes_left, Control* control) {
     for (size_t i = 0; i < variables.size(); ++i) {
         from.local(variables[i], held, local.data() + ptr[i]);
@@ -44,7 +45,7 @@ int SegmentTree::solve_again(const Slices& from, const std::vector<int64_t>& hel
     if (variables.size() == 1) return solve_one();
     std::vector<double> now;
     bool forbids = false;
-    each_factor(from, held, [&](int64_t f, const Slice& s) {
+    each_factor(from, held, [&](int64_t f, const TableSlice& s) {
         if (s.whole) return;
         from.copy(s, &now);
         forbids = forbids || from.forbids(f);
@@ -129,10 +130,10 @@ int SegmentTree::infer(int threads, double bytes_left, Control* control) {
     return status;
 }
 
-void SegmentTree::take_factors(const Slices& from, const std::vector<int64_t>& held) {
+void SegmentTree::take_factors(const TableSlices& from, const std::vector<int64_t>& held) {
     scope_ptr_.assign(1, 0);
     std::vector<int64_t> starts;  // of copied tables; -1: whole ones
-    each_factor(from, held, [&](int64_t f, const Slice& s) {
+    each_factor(from, held, [&](int64_t f, const TableSlice& s) {
         for (int64_t u : s.var) scope_.push_back(static_cast<int64_t>(number(u)));
         scope_ptr_.push_back(static_cast<int64_t>(scope_.size()));
         forbids_.push_back(from.forbids(f));

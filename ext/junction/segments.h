@@ -90,7 +90,7 @@ class Segments {
     // Frees an island, and solves it together with all parts around it.
     int solve_freed(int64_t v, const std::vector<Near>& around, int threads, Control* control);
 
-    Slices from_;
+    TableSlices from_;
     double zeta_ = 0.0;
     const double limit_;
     const std::vector<int64_t> given_;

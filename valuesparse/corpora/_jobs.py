@@ -17,13 +17,13 @@ from valuesparse.corpora._text import BLANK, boundary, is_gzip, located, text_si
 from valuesparse.io.errors import TextFormatError
 
 __all__ = [
-    "Counts",
     "Done",
     "Halt",
     "Halted",
     "ShardJob",
     "ShardWork",
     "Span",
+    "WrittenCounts",
     "done",
     "jobs_of",
     "span_of",
@@ -54,7 +54,7 @@ class Span(NamedTuple):
     size: int
 
 
-class Counts(NamedTuple):
+class WrittenCounts(NamedTuple):
     """How many sentences and tokens were done.
 
     Sentences may also be left as they were; `notes` says why, of the first.
@@ -70,7 +70,7 @@ class Done(NamedTuple):
     """The size, the counts and the record of a shard that is done."""
 
     size: int
-    counts: Counts
+    counts: WrittenCounts
     shard: Shard
 
 
@@ -122,7 +122,7 @@ class ShardWork(Protocol):
         """Do a shard."""
 
 
-def done(job: ShardJob, halt: Halt | None, work: Callable[[ShardJob, Halt], Counts]) -> Done:
+def done(job: ShardJob, halt: Halt | None, work: Callable[[ShardJob, Halt], WrittenCounts]) -> Done:
     """Do a shard by a function that returns what it wrote.
 
     Raises

@@ -10,7 +10,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 from valuesparse.corpora._ahead import ahead
 from valuesparse.corpora._blocks import BATCH, batches
 from valuesparse.corpora._files import digest_of
-from valuesparse.corpora._jobs import Counts, Done, Halt, ShardJob, done, span_of, writing
+from valuesparse.corpora._jobs import Done, Halt, ShardJob, WrittenCounts, done, span_of, writing
 from valuesparse.corpora._stream import Stream
 from valuesparse.corpora._text import (
     BLANK,
@@ -157,7 +157,7 @@ def tag_all(
     threads: int | None,
     file: IO[bytes],
     progress: Callable[[int, int], object] | None = None,
-) -> Counts:
+) -> WrittenCounts:
     """Tag a whole file or stream into a file that is open; tell the bytes done, and all.
 
     Raises
@@ -199,7 +199,7 @@ def _columns(settings: ShardSettings) -> tuple[str | None, None, tuple[str, str]
     return how.word, None, how.places
 
 
-def _tag_lines(job: ShardJob, halt: Halt) -> Counts:
+def _tag_lines(job: ShardJob, halt: Halt) -> WrittenCounts:
     source = Path(job.source)
     form = line_format(source, job.kind, job.settings.extraction)
     first, last = span_of(job, ENDS if job.kind in ONE_LINE else BLANK)
@@ -228,7 +228,7 @@ def _tag_blocks(
     form: Form | RowFormat,
     where: _Where,
     file: IO[bytes],
-) -> Counts:
+) -> WrittenCounts:
     settings = where.settings
     labels = tagger_of(settings.model, settings.digest, settings.constraints).labels()
     kind = output_format(where.kind, settings.output_format)
@@ -249,7 +249,7 @@ def _tag_blocks(
         file.write("".join(texts).encode())
     if table is not None:
         table.close()
-    return Counts(sentences, tokens)
+    return WrittenCounts(sentences, tokens)
 
 
 def _written(output: Output, block: Block, answer: Answer, where: _Where) -> str:
@@ -268,7 +268,7 @@ def _from(source: Path, first: int, last: int | None) -> Iterator[Line]:
     return lines(source, first, last)
 
 
-def _tag_table(job: ShardJob, halt: Halt) -> Counts:
+def _tag_table(job: ShardJob, halt: Halt) -> WrittenCounts:
     table = ParquetTable(Path(job.source), *_columns(job.settings))
     where = _Where(Path(job.source), job.kind, job.settings, job.threads)
     with writing(job) as file:
@@ -277,7 +277,7 @@ def _tag_table(job: ShardJob, halt: Halt) -> Counts:
 
 def _tag_groups(
     table: ParquetTable, groups: Sequence[int] | None, where: _Where, halt: Halt, file: IO[bytes]
-) -> Counts:
+) -> WrittenCounts:
     """Tag row groups of a table, None for all of them."""
     settings = where.settings
     groups = range(table.groups) if groups is None else groups
@@ -302,4 +302,4 @@ def _tag_groups(
             writer.write_batch(table.extended(batch, writer.schema, columns))
             sentences += len(answers)
             tokens += sum(len(answer.tags) for answer in answers)
-    return Counts(sentences, tokens)
+    return WrittenCounts(sentences, tokens)

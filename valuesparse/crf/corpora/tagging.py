@@ -9,7 +9,7 @@ from typing import Any
 
 from valuesparse._validation import as_count, as_zeta
 from valuesparse.corpora._files import Target, as_paths, digest_of, fingerprint, opened
-from valuesparse.corpora._jobs import Counts, ShardJob, Span, jobs_of, text_spans
+from valuesparse.corpora._jobs import ShardJob, Span, WrittenCounts, jobs_of, text_spans
 from valuesparse.corpora._run import SHARD, CorpusReport, how_of, run_shards
 from valuesparse.corpora._text import Given, as_source
 from valuesparse.crf.corpora._beside import constraints_of
@@ -141,7 +141,7 @@ def tag_file(
     zeta: float = 1.0,
     threads: int | None = None,
     progress: Callable[[int, int], object] | None = None,
-) -> Counts:
+) -> WrittenCounts:
     """Tag one file into another, or a stream as it comes, such as the standard input.
 
     Parameters
@@ -165,7 +165,7 @@ def tag_file(
 
     Returns
     -------
-    Counts
+    WrittenCounts
         Sentences and tokens.
 
     Raises

@@ -84,7 +84,7 @@ def start(
     return _OnlinePasses(algorithm, objective, values, seed, tell, checkpoint)
 
 
-class _Resumable:
+class _Iterations:
     """Iterations of a learner, the state of which a checkpoint keeps."""
 
     learner: Any
@@ -110,7 +110,7 @@ class _Resumable:
         raise NotImplementedError
 
 
-class _FullBatch(_Resumable):
+class _FullBatch(_Iterations):
     """L-BFGS over all sequences at a time."""
 
     def __init__(
@@ -204,7 +204,7 @@ _TITLES = {
 }
 
 
-class _OnlinePasses(_Resumable):
+class _OnlinePasses(_Iterations):
     """An online algorithm."""
 
     def __init__(
