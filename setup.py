@@ -34,6 +34,7 @@ LEVEL_SOURCES = {
     "valuesparse._junction": str(EXT / "junction" / "level.cpp"),
     "valuesparse._messages": str(EXT / "messages" / "level.cpp"),
     "valuesparse._parsing": str(EXT / "trees" / "level.cpp"),
+    "valuesparse._supports": str(EXT / "supports" / "level.cpp"),
 }
 MSVC = sys.platform == "win32" and "mingw" not in sysconfig.get_platform()
 
@@ -395,6 +396,12 @@ extensions = [
         ["ext/parsing.pyx", "ext/parsing/batch.cpp", "ext/trees/trees.cpp"],
         define_macros=[*numpy_api, *built],
         **depending_on("parsing", "trees"),
+    ),
+    Extension(
+        "valuesparse._supports",
+        ["ext/supports.pyx", "ext/supports/call.cpp"],
+        define_macros=[*numpy_api, *built],
+        **depending_on("supports"),
     ),
     Extension(
         "valuesparse._vectors",

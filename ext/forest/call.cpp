@@ -124,17 +124,20 @@ Report solve(const Request& r, Control& control) {
 }  // namespace
 
 Report infer(const Request& r, Control& control) {
-    // Chains tell as they go, while their scores are in the cache.
-    if (!(r.zeta < 1.0) || !r.model.layout || r.model.arrays.n_labels < kLeastLabels) {
-        return solve(r, control);
+    const Chains& c = r.model.arrays;
+    if (r.zeta < 1.0 && c.sparse && c.n_labels >= kLeastLabels) {
+        // A message that reads a list costs no more than what islands cost beside messages.
+        Request exact(r);
+        exact.zeta = 1.0;
+        exact.islands = nullptr;
+        Report report = solve(exact, control);
+        report.counts.without =
+            r.components ? static_cast<int64_t>(r.components->size()) : c.n_sequences;
+        return report;
     }
-    if (!r.model.arrays.transition && r.model.arrays.sparse) {  // islands read all entries
-        const Chains& c = r.model.arrays;
-        std::vector<double> table(at(c.n_labels * c.n_labels));  // room for either type
-        c.sparse->spell(c.dtype, table.data());
-        Request all(r);
-        all.model.arrays.transition = table.data();
-        return infer(all, control);
+    // Chains tell as they go, while their scores are in the cache.
+    if (!(r.zeta < 1.0) || !r.model.layout || c.n_labels < kLeastLabels) {
+        return solve(r, control);
     }
     const std::vector<uint8_t> worth =
         worth_islands(r, turned_tables(r.model), 0, r.model.arrays.n_sequences, control);

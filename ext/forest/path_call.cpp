@@ -24,7 +24,9 @@ PathCall::PathCall(const Request& request, Control& control) : ForestCall(reques
     if (islands_) return;
     report_.counts.segments = static_cast<int64_t>(order_.size());
     report_.counts.sparse = 2 * report_.counts.segments;
-    report_.counts.full = 2 * (c_.n_positions - report_.counts.segments);
+    int64_t positions = 0;
+    for (int64_t s : order_) positions += length(c_, s);
+    report_.counts.full = 2 * (positions - report_.counts.segments);
 }
 
 bool PathCall::pass() {

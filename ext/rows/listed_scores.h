@@ -16,9 +16,14 @@ namespace VS_NS {
 template <class T>
 class BestListed {
   public:
-    // `workspace` (K,) and `order` (K,), or null: no memory.
-    BestListed(const vs::ListedScores& table, T* workspace, int32_t* order)
-        : t_(table), key_(workspace), order_(order) {}
+    // Workspaces are (K,) and (kLists K,).
+    static constexpr int kLists = 3;
+    BestListed(const vs::ListedScores& table, T* keys, int32_t* lists)
+        : t_(table),
+          key_(keys),
+          order_(lists),
+          open_(lists + table.n_labels),
+          row_(open_ + table.n_labels) {}
 
     // y (Kp,), -inf beyond K.
     void send(const T* x, int Kp, T* y) {
@@ -78,15 +83,10 @@ class BestListed {
         }
         int sorted = std::min(K, 16);
         sort(0, sorted);
-        if (plain) {  // most columns do not list the best
-            const int first = order_[0];
-            const T best = x[first] + static_cast<T>(t_.rest);
-            for (int k = 0; k < K; ++k) y[k] = best;
-        }
+        if (plain) return others_alike(x, y, sorted);
         const auto column = [&](int k) {
             const T other = std::fabs(static_cast<T>(t_.other(k)));
-            const T margin =
-                plain ? T(0) : 16 * unit * (size + std::fabs(static_cast<T>(t_.rest)) + other);
+            const T margin = 16 * unit * (size + std::fabs(static_cast<T>(t_.rest)) + other);
             T best = lowest;
             for (int i = 0; i < K; ++i) {
                 if (i == sorted) {
@@ -95,30 +95,58 @@ class BestListed {
                 }
                 const int l = order_[i];
                 if (!(x[l] > lowest)) break;
-                if (best > lowest &&
-                    (plain || key_[l] + static_cast<T>(t_.rest) + static_cast<T>(t_.other(k)) <
-                                  best - margin)) {
-                    break;
-                }
+                const T most = key_[l] + static_cast<T>(t_.rest) + static_cast<T>(t_.other(k));
+                if (best > lowest && most < best - margin) break;
                 if (listed(l, k)) continue;
                 const T s = x[l] + static_cast<T>(t_.unlisted(l, k));
                 best = s > best ? s : best;
             }
             y[k] = best;
         };
-        if (!plain) {
-            for (int k = 0; k < K; ++k) column(k);
-            return;
+        for (int k = 0; k < K; ++k) column(k);
+    }
+    // The same where all that is not listed is one number: label by label, in descending order, for
+    // those ends that have listed all before it.
+    void others_alike(const T* x, T* y, int sorted) const {
+        const int K = t_.n_labels;
+        const T lowest = -static_cast<T>(INFINITY), rest = static_cast<T>(t_.rest);
+        const auto row = [&](int i, auto f) {
+            const int64_t first = t_.by_row.start[order_[i]];
+            const int64_t last = t_.by_row.start[order_[i] + 1];
+            for (int64_t e = first; e < last; ++e) f(t_.by_row.label[e]);
+        };
+        const T best = x[order_[0]] + rest;
+        for (int k = 0; k < K; ++k) {
+            y[k] = best;
+            row_[k] = 0;
         }
-        const int first = order_[0];
-        for (int64_t e = t_.by_row.start[first]; e < t_.by_row.start[first + 1]; ++e) {
-            column(t_.by_row.label[e]);
+        int open = 0;
+        row(0, [&](int32_t k) { open_[open++] = k; });
+        for (int i = 1; open > 0; ++i) {
+            if (i == sorted && i < K) {
+                sort(sorted, 4 * sorted);
+                sorted = std::min(K, 4 * sorted);
+            }
+            const bool none = i == K || !(x[order_[i]] > lowest);
+            if (!none) row(i, [&](int32_t k) { row_[k] = i; });
+            const T here = none ? lowest : x[order_[i]] + rest;
+            int left = 0;
+            for (int j = 0; j < open; ++j) {
+                const int32_t k = open_[j];
+                if (!none && row_[k] == i) {
+                    open_[left++] = k;
+                } else {
+                    y[k] = here;
+                }
+            }
+            open = left;
         }
     }
 
     const vs::ListedScores& t_;
     T* key_;
-    int32_t* order_;
+    // Labels by what they offer; ends that have none yet; the last label that lists an end.
+    int32_t *order_, *open_, *row_;
 };
 
 // t(., k) of all l (Kp,), -inf beyond.

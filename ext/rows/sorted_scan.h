@@ -26,7 +26,7 @@ class BestMessages {
         backoff_ = backoff;
         chosen_ = scratch.array<Row>(g.K);
         keys_ = scratch.array<T>(g.K);
-        order_ = scratch.array<int32_t>(g.K);
+        order_ = scratch.array<int32_t>(BestListed<T>::kLists * g.K);
         return chosen_ && keys_ && order_;
     }
     void send(const vs::Scores& table, const T* x, T* y) {

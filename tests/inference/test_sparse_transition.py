@@ -161,8 +161,11 @@ def test_other_questions(rng: np.random.Generator) -> None:
     assert held.sparse_transition is t
     assert "default plus sparse" in vs.infer(held).reason
     islands = vs.infer(chain, zeta=0.5)
-    assert islands.stats["sequences_sparse"] == 0
-    assert "; all pairs are read, listed or not" in islands.reason
+    assert islands.stats["sequences_sparse"] == chain.n_sequences
+    assert islands.stats["sequences_without_islands"] == chain.n_sequences
+    assert "islands would gain nothing, and all is exact" in islands.reason
+    assert islands.method == "exact"
+    assert islands.marginals.tobytes() == r.marginals.tobytes()
     for again in (pickle.loads(pickle.dumps(chain)), copy.deepcopy(chain)):
         assert again.sparse_transition.nnz == t.nnz
         assert np.array_equal(vs.infer(again).marginals, r.marginals)

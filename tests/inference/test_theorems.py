@@ -47,16 +47,17 @@ def scores(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> Array
     return drawn.astype(dtype)
 
 
-def enumerated(unary: Array, t: Array) -> tuple[Array, Array]:
-    """Return marginals (B, n, K) and log Z (B,) of chains of one length, in long double."""
+def enumerated(unary: Array, t: Array, parent: Array | None = None) -> tuple[Array, Array]:
+    """Return marginals (B, n, K) and log Z (B,) of equal chains or trees, in long double."""
     b, n, k = unary.shape
+    before = np.arange(n) - 1 if parent is None else parent
     wide, table = unary.astype(np.longdouble), t.astype(np.longdouble)
     paths = np.array(list(itertools.product(range(k), repeat=n)))  # (k ** n, n)
     total = np.zeros((b, len(paths)), np.longdouble)
     for i in range(n):
         total += wide[:, i, paths[:, i]]
         if i:
-            total += table[paths[:, i - 1], paths[:, i]]
+            total += table[paths[:, before[i]], paths[:, i]]
     top = total.max(axis=1, keepdims=True)
     weights = np.exp(total - np.where(np.isfinite(top), top, 0))
     z = weights.sum(axis=1)
@@ -166,6 +167,33 @@ def test_sections_6_and_7_certificates_hold(eager: None, cases: int) -> None:
             assert (r.log_z_lower <= log_z + 1e-15 * np.abs(log_z)).all()
             assert (log_z <= r.log_z_upper + 1e-15 * np.abs(log_z)).all()
         r = results[0]
+        assert (r.error <= tol).all()
+        off = np.abs(r.marginals.reshape(count, n, k) - p).max(axis=2)
+        assert (off <= r.error.reshape(count, n) + 1e-14).all()
+        single += r.stats["sequences_float32"]
+    assert single > 0
+
+
+@pytest.mark.parametrize("cases", [1_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_section_10_certificates_of_trees_hold(eager: None, cases: int) -> None:
+    kinds, single = itertools.cycle(KINDS), 0
+    for rng, size in batches(cases, 6):
+        kind, k, n = next(kinds), int(rng.integers(1, 4)), int(rng.integers(1, 6))
+        parent = np.array([-1, *(rng.integers(i) for i in range(1, n))])
+        unary, t = scores(rng, (size, n, k), kind), scores(rng, (k, k), kind)
+        p, log_z = enumerated(unary, t, parent)
+        alive = np.isfinite(log_z)
+        p, log_z, count = p[alive], log_z[alive], int(alive.sum())
+        parents = np.where(parent < 0, -1, parent + n * np.arange(count)[:, None]).ravel()
+        tree = vs.Tree(parents, unary[alive].reshape(-1, k), t)
+        tol = max(1e-2, 2 * _certified.floor_of(tree))
+        r = vs.infer(tree, tol=tol)
+        for found in (r, vs.infer(tree, zeta=0.8).certify()):
+            lower, upper = (x.reshape(count, n, k) for x in (found.lower, found.upper))
+            assert (lower <= p + 1e-14).all()
+            assert (p <= upper + 1e-14).all()
+            assert (found.log_z_lower <= log_z + 1e-15 * np.abs(log_z)).all()
+            assert (log_z <= found.log_z_upper + 1e-15 * np.abs(log_z)).all()
         assert (r.error <= tol).all()
         off = np.abs(r.marginals.reshape(count, n, k) - p).max(axis=2)
         assert (off <= r.error.reshape(count, n) + 1e-14).all()

@@ -26,6 +26,7 @@ from valuesparse.inference._asked import (
 )
 from valuesparse.inference._memory import empty
 from valuesparse.inference._pieces import owner_of, pieces
+from valuesparse.inference._supports import Supports, may_pay
 from valuesparse.inference._watch import Watch, too_late
 from valuesparse.models import Chain, Tree
 from valuesparse.models.sparse_transition import limits
@@ -100,6 +101,11 @@ def infer(
     return result_of(model, marginals, log_z, islands, zeta, counts)
 
 
+def piece_size(kind: np.dtype[Any], labels: int) -> int:
+    """Return how many variables each thread answers at a time, where few marginals are listed."""
+    return max(_LISTED_SIZE, _LISTED_BYTES // (kind.itemsize * max(1, labels)))
+
+
 def infer_listed(
     model: Chain | Tree,
     zeta: float,
@@ -116,8 +122,7 @@ def infer_listed(
     """
     n, k, count = model.forest.shape
     kind = model.dtype if dtype is None else dtype
-    size = max(_LISTED_SIZE, _LISTED_BYTES // (kind.itemsize * max(1, k)))
-    parts = pieces(model, workers * size, kind)
+    parts = pieces(model, workers * piece_size(kind, k), kind)
     islands = np.full(n, -1, dtype=np.int32)
     log_z, counts = np.empty(count), NO_COUNTS
     lists: list[Listed] = []
@@ -358,6 +363,11 @@ def proved(model: Chain | Tree, threads: int | None) -> tuple[Array, Proof]:
     single = fitting(model, _SINGLE_ERROR)
     if model.dtype == np.float32 or not pays_single(model):
         single[:] = model.dtype == np.float32
+    if isinstance(model, Chain) and may_pay(model, _SINGLE_ERROR, single):
+        supports = Supports.of(model, _SINGLE_ERROR, single)
+        if supports is not None:
+            found = supports.passes(model.n_positions, resolve(threads), Watch(None, None))
+            return found.marginals, supports.proof(found.log_z)
     marginals, log_z, _ = in_types(model, resolve(threads), Watch(None, None), single)
     return marginals, _certified.proof_for(model, log_z, single)
 

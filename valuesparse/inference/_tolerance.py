@@ -18,6 +18,7 @@ from valuesparse.inference._asked import (
 )
 from valuesparse.inference._memory import empty
 from valuesparse.inference._pieces import owner_of, pieces_of, sizes_of
+from valuesparse.inference._supports import Supports, may_pay
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, Tree
 from valuesparse.results._certificate import Proof, interval
@@ -31,6 +32,8 @@ Integers = npt.NDArray[np.int64]
 
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
+#: Where counts of a call have messages that read a part of a table.
+_SPARSE_MESSAGES = 3
 #: Bytes of marginals that are made between two looks at what `work` still buys: of variables' own
 #: scores, and by passes.
 _OWN_BYTES, _BOUGHT_BYTES = 1 << 18, 1 << 21
@@ -59,10 +62,14 @@ def infer(
             f"trees of this size, {model.n_labels} labels and these scores; ask for at least that"
         )
     why = f"tol={wanted:g}"
+    fits = fitting(model, wanted)
+    if isinstance(model, Chain) and may_pay(model, wanted, fits):
+        supports = Supports.of(model, wanted, fits)
+        if supports is not None:
+            return _with_supports(model, supports, workers, watch, keep, why, fits)
     if keep is None and model.dtype == _DOUBLE and not pays_single(model):
         result = _forest.infer(model, 1.0, -1, workers, "exact", deadline, progress)
         return _proved(result, model, why, np.zeros(result.log_z.size, dtype=bool))
-    fits = fitting(model, wanted)
     if keep is not None:
         return _listed(model, workers, watch, keep, why, bool(fits.all()))
     return _in_types(model, workers, watch, why, fits)
@@ -79,6 +86,41 @@ def _in_types(
     islands = np.full(n, -1, dtype=np.int32)
     result = _forest.result_of(model, marginals, log_z, islands, 1.0, total)
     return _proved(result, model, why, single)
+
+
+def _with_supports(
+    model: Chain,
+    supports: Supports,
+    workers: int,
+    watch: Watch,
+    keep: float | None,
+    why: str,
+    fits: npt.NDArray[np.bool_],
+) -> Any:
+    """Return the result of the chains that supports pay for, and of passes for the others."""
+    n, k, count = model.forest.shape
+    size = n if keep is None else workers * _forest.piece_size(model.dtype, k)
+    found = supports.passes(size, workers, watch, keep)
+    taken, steps = supports.taken, 2 * np.maximum(model.lengths - 1, 0)
+    counts = [int(x) for x in found.counts]
+    counts[_SPARSE_MESSAGES] += int(steps[taken].sum())
+    islands = np.full(n, -1, dtype=np.int32)
+    result = _forest.result_of(
+        model, found.marginals if keep is None else None, found.log_z, islands, 1.0, tuple(counts),
+        keep, None if keep is None else joined(found.lists),
+    )  # fmt: skip
+    own, fast = int(taken.sum()), int((fits & ~taken).sum())
+    if own == 0:
+        return _proved(result, model, why, fits)
+    rows, columns, repairs = (int(x) for x in supports.counts.sum(axis=0))
+    work = int(steps[~taken].sum()) * k * k + (rows + 2 * columns) * k
+    stats = _stats(result, count - own - fast, fast, work)
+    stats.update(sequences_supports=own, rows=rows, columns=columns, repairs=repairs)
+    others = ("float32 arithmetic", fast), ("exact", count - own - fast)
+    reason = f"{why}: supports for {own} of {count} sequences"
+    reason += "".join(f", {name} for {some}" for name, some in others if some)
+    proof = supports.proof(found.log_z)
+    return result.with_proof(proof, model, method="certified", reason=reason, stats=stats)
 
 
 def _proved(result: Any, model: Chain | Tree, why: str, single: npt.NDArray[np.bool_]) -> Any:

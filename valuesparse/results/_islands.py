@@ -66,15 +66,17 @@ class IslandResult(ForestResult[Model], Generic[Model]):
         exact = zeta >= 1.0 or 0 < without == log_z.size
         reason = self._solved if zeta >= 1.0 else f"zeta={zeta:g} was asked for"
         entries = model.forest.listed
-        if zeta >= 1.0 and entries is not None:
+        listed_alone = exact and entries is not None
+        if listed_alone:
             stats.update(sequences_sparse=log_z.size, transition_entries=entries)
             reason += f"; default plus sparse: {entries} of {model.n_labels**2} pairs are listed"
+            reason += ", so that islands would gain nothing, and all is exact" * (without > 0)
         table = self._sparse_table(model)
         if table is not None and not stats["sequences_sparse"]:
             reason += "; all pairs are read, listed or not"
         if table is not None and table.default == -np.inf:
             reason += "; pairs that are not stored are forbidden"
-        if without:
+        if without and not listed_alone:
             reason += (
                 f"; {without} of {log_z.size} {self._components} have too few likely islands to "
                 "gain from them, and are exact"

@@ -1,0 +1,185 @@
+// Plans of supports.h: sequences do not wait for each other.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <new>
+
+#include "core/at.h"
+#include "supports/supports.h"
+
+namespace vs::supports {
+namespace {
+
+const SimdApi* g_simd = nullptr;
+const Level& level() { return at_level<Level>(g_simd->level()); }
+
+// Positions of a task: its sequences share memory.
+constexpr int64_t kPositions = 256;
+
+struct Work {
+    const Problem& p;
+    const Table& t;
+    const Answer& a;
+    Control* control;
+    std::vector<int64_t> first;  // of each task, and the end, in p.sequences
+
+    int64_t length(int64_t i) const {
+        const int64_t s = p.sequences[i];
+        return p.offset[s + 1] - p.offset[s];
+    }
+    void cut() {
+        int64_t positions = kPositions;
+        for (int64_t i = 0; i < p.n_sequences; ++i) {
+            if (positions >= kPositions) {
+                first.push_back(i);
+                positions = 0;
+            }
+            positions += length(i);
+        }
+        first.push_back(p.n_sequences);
+    }
+};
+
+void group_task(void* context, int64_t task, int worker) {
+    const Work& w = *static_cast<Work*>(context);
+    const int64_t first = w.first[at(task)], last = w.first[at(task) + 1];
+    int64_t longest = 0;
+    for (int64_t i = first; i < last; ++i) longest = std::max(longest, w.length(i));
+    try {
+        Space space(longest, w.t.kp);
+        for (int64_t i = first; i < last && w.control->stop.load() == 0; ++i) {
+            const int64_t s = w.p.sequences[i];
+            level().sequence(w.p, w.t, w.a, s, space, w.control, worker == 0);
+            if (w.a.taken[s] != 0) w.control->done.fetch_add(w.length(i));
+        }
+    } catch (const std::bad_alloc&) {
+        // They are not taken: another route needs less.
+    }
+}
+
+// The largest and the least finite score.
+template <class In>
+void limits(const In* x, int64_t n, double* high, double* low) {
+    *high = -std::numeric_limits<double>::infinity();
+    *low = -*high;
+    for (int64_t i = 0; i < n; ++i) {
+        const double v = static_cast<double>(x[i]);
+        if (v < -std::numeric_limits<double>::max()) continue;
+        *high = v > *high ? v : *high;
+        *low = v < *low ? v : *low;
+    }
+}
+
+// The median, 0 where there is none; shuffles.
+float median(std::vector<float>& values) {
+    if (values.empty()) return 0.0f;
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
+}
+
+// r(i), c(k): most entries of a trained table are near a default, times what row and column have.
+// Of every row and column some entries are looked at. 0: most are next to nothing.
+void rank_one(const Table& t, float* r, float* c) {
+    constexpr float least = 1e-6f;
+    const int64_t step = std::max<int64_t>(1, t.k / 33);
+    std::vector<float> some;
+    for (int64_t i = 0; i < t.k; ++i) {
+        some.clear();
+        for (int64_t k = i % step; k < t.k; k += step) some.push_back(t.rows[at(i * t.kp + k)]);
+        const float found = median(some);
+        r[i] = found >= least ? found : 0.0f;
+    }
+    for (int64_t k = 0; k < t.k; ++k) {
+        some.clear();
+        for (int64_t i = k % step; i < t.k; i += step) {
+            if (r[i] > 0.0f) some.push_back(t.columns[at(k * t.kp + i)] / r[i]);
+        }
+        c[k] = median(some);
+    }
+}
+
+// Norms of `rows` [i][k] with what stands beside it.
+void measure(const Table& t, const std::vector<float>& rows, Measured* n) {
+    for (auto* x : {&n->above_two, &n->above_sum, &n->above_weighted, &n->below_two, &n->below_sum,
+                    &n->size}) {
+        x->assign(at(t.kp), 0.0f);
+    }
+    level().measure(rows.data(), t.k, t.kp, n->r.data(), n->c.data(),
+                    {n->above_two.data(), n->above_sum.data(), n->above_weighted.data(),
+                     n->below_two.data(), n->below_sum.data(), n->size.data()});
+}
+
+template <class In>
+void exponentials(const In* transition, Table* t) {
+    std::vector<double> scores(at(t->kp), -std::numeric_limits<double>::infinity());
+    for (int64_t i = 0; i < t->k; ++i) {
+        for (int64_t k = 0; k < t->k; ++k) {
+            scores[at(k)] = static_cast<double>(transition[i * t->k + k]);
+        }
+        float* row = t->rows.data() + i * t->kp;
+        level().exponentials(scores.data(), t->shift, t->kp, row);
+    }
+}
+
+// columns = rows transposed, block by block.
+void transpose(Table* t) {
+    constexpr int64_t step = 16;
+    for (int64_t i = 0; i < t->k; i += step) {
+        for (int64_t j = 0; j < t->k; j += step) {
+            const int64_t bottom = std::min(t->k, i + step), right = std::min(t->k, j + step);
+            for (int64_t c = j; c < right; ++c) {
+                float* out = t->columns.data() + c * t->kp;
+                for (int64_t r = i; r < bottom; ++r) out[r] = t->rows[at(r * t->kp + c)];
+            }
+        }
+    }
+}
+
+}  // namespace
+
+void use_simd(const SimdApi* simd) noexcept { g_simd = simd; }
+
+bool make(const void* transition, bool single, int64_t labels, Table* t) {
+    double high, low;
+    if (single) {
+        limits(static_cast<const float*>(transition), labels * labels, &high, &low);
+    } else {
+        limits(static_cast<const double*>(transition), labels * labels, &high, &low);
+    }
+    if (!(high - low < -kBottomLog - 0.5)) return false;
+    t->k = labels;
+    t->kp = level().padded(labels);
+    t->shift = high;
+    t->rows.assign(at(t->k * t->kp), 0.0f);
+    t->columns.assign(at(t->k * t->kp), 0.0f);
+    if (single) {
+        exponentials(static_cast<const float*>(transition), t);
+    } else {
+        exponentials(static_cast<const double*>(transition), t);
+    }
+    transpose(t);
+    t->forward.r.assign(at(t->kp), 0.0f);
+    t->forward.c.assign(at(t->kp), 0.0f);
+    rank_one(*t, t->forward.r.data(), t->forward.c.data());
+    t->backward.r = t->forward.c;
+    t->backward.c = t->forward.r;
+    measure(*t, t->rows, &t->forward);
+    measure(*t, t->columns, &t->backward);
+    return true;
+}
+
+void infer(const Problem& p, const Table& t, const Answer& a, const PoolApi& pool, int threads,
+           Control* control) {
+    Work w{p, t, a, control, {}};
+    w.cut();
+    const int64_t tasks = static_cast<int64_t>(w.first.size()) - 1;
+    pool.run_plan(Plan("supports", tasks), group_task, &w, threads, control);
+}
+
+Step message(const Table& t, const Trial& trial) {
+    Space space(0, t.kp);
+    return level().message(t, trial, space);
+}
+
+}  // namespace vs::supports

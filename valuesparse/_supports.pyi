@@ -1,0 +1,42 @@
+from collections.abc import Callable
+from typing import Any
+
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+class Table:
+    fine: bool
+    width: int
+    shift: float
+    def __init__(self, transition: Array, norms: float = 1.0, delta: float = 1.0) -> None: ...
+
+def infer(
+    table: Table,
+    unary: Array,
+    start: Array | None,
+    end: Array | None,
+    allowed: Array | None,
+    offset: Array,
+    sequences: Array,
+    tol: float,
+    price: Array,
+    threads: int,
+    marginals: Array,
+    radius: Array,
+    slack: Array,
+    error: Array,
+    log_z: Array,
+    deadline: float | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    late: BaseException | None = None,
+) -> tuple[Array, Array]: ...
+def message(
+    table: Table,
+    backward: bool,
+    low: Array,
+    slack: Array,
+    radius: float,
+    weight: Array,
+    share: float,
+) -> tuple[Array, Array, float, float, float] | None: ...

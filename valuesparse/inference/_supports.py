@@ -1,0 +1,163 @@
+"""Chains within a tolerance, by messages that read a few rows and columns of a large table.
+
+The labels whose share of a message is not small have their rows read, and those that matter where
+it goes their columns; norms bound the rest (CERTIFICATES, sections 2 to 4). So the error is of
+second order in what is left out, and behind a decided position the radius starts anew.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _supports as native
+from valuesparse.inference import _certified
+from valuesparse.inference._asked import NO_COUNTS, add_counts, ask_piece
+from valuesparse.inference._memory import empty
+from valuesparse.inference._pieces import Piece, owner_of, pieces
+from valuesparse.inference._watch import Progress, Watch
+from valuesparse.models import Chain, Tree
+from valuesparse.results._certificate import Proof
+from valuesparse.results._listed import Listed, listed
+
+__all__ = ["Supports", "may_pay"]
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+#: With fewer labels, going over rows to choose from them takes as long as all of the table.
+_LEAST_LABELS = 192
+#: Longer chains are cut, and their chunks shared by all cores.
+_LONGEST = 8192
+#: Positions for each label, of all chains: making both tables and their norms takes time as well.
+_LEAST_POSITIONS = 0.5
+#: What a message of the whole table takes, in rows of it, of K: in float32, and in float64.
+_PRICE_SINGLE, _PRICE_DOUBLE = 0.135, 0.3
+
+
+def may_pay(model: Chain | Tree, tol: float, single: Mask) -> bool:
+    """Return whether some chains may be faster so; `single`: which fit into float32."""
+    n, k, _ = model.forest.shape
+    return (
+        isinstance(model, Chain)
+        and k >= _LEAST_LABELS
+        and n >= _LEAST_POSITIONS * k
+        and model.forest.listed is None
+        and model.forest.entries == k * k
+        and tol >= 64 * (k / 8 + 64) * _certified.U32
+        and bool(model.dtype == np.float64 or single.all())
+    )
+
+
+class Found(NamedTuple):
+    """Answers of all chains."""
+
+    marginals: Array  # (N, K), or those of the last piece
+    log_z: Floats  # (B,)
+    counts: Integers  # of passes
+    lists: list[Listed]  # of each piece
+
+
+class Supports:
+    """Answers those chains of a model that this pays for."""
+
+    taken: Mask  # (B,) these have been answered
+    counts: Integers  # (B, 3) rows, columns and repairs of each
+
+    def __init__(self, model: Chain, table: native.Table, tol: float, single: Mask) -> None:
+        n, k, count = model.forest.shape
+        self._model, self._table, self._tol, self._single = model, table, tol, single
+        self._price = np.where(single, _PRICE_SINGLE, _PRICE_DOUBLE) * k
+        self._error = np.ones(n)
+        self._radius, self._slack = np.full(n, np.inf), np.ones(n)
+        self._bounds = np.zeros((2, count))
+        self.taken, self.counts = np.zeros(count, dtype=bool), np.zeros((count, 3), dtype=np.int64)
+
+    @classmethod
+    def of(cls, model: Chain, tol: float, single: Mask) -> Supports | None:
+        """Return what answers, or None where the table's entries are too far apart for floats."""
+        table = native.Table(model.transition)
+        return cls(model, table, tol, single) if table.fine else None
+
+    def passes(self, size: int, workers: int, watch: Watch, keep: float | None = None) -> Found:
+        """Answer all chains, those that this does not pay for by two passes.
+
+        They go `size` variables at a time, of which with `keep` the marginals are listed.
+        """
+        model = self._model
+        n, k, count = model.forest.shape
+        memory, log_z, counts, done = empty((0, k), model.dtype), np.empty(count), NO_COUNTS, 0
+        lists: list[Listed] = []
+        for part in pieces(model, size):
+            if memory.shape[0] < part.size:
+                memory = empty((part.size, k), model.dtype)
+            rows, own = memory[: part.size], np.empty(part.components.size)
+            end = done + part.size
+            taken = self._answer(part, workers, watch, watch.part(done, end, n), rows)
+            lengths, fits = model.lengths[part.components], self._single[part.components]
+            done += int(lengths[taken].sum())
+            for single in (True, False):
+                rest = np.flatnonzero(~taken & (fits == single))
+                if rest.size == 0:
+                    continue
+                found = ask_piece(
+                    model, part, workers, own, rows, narrow=single and model.dtype == np.float64,
+                    components=None if rest.size == taken.size else rest, deadline=watch.left(),
+                    progress=watch.part(done, end, n), late=watch.late,
+                )  # fmt: skip
+                counts = add_counts(counts, found)
+                done += int(lengths[rest].sum())
+            log_z[part.components] = own
+            if keep is not None:
+                lists.append(listed(rows, keep, workers))
+        watch.finish(n)
+        low, high = self._log_z()
+        log_z[self.taken] = (low[self.taken] + high[self.taken]) / 2
+        return Found(memory, log_z, counts, lists)
+
+    def _answer(
+        self,
+        part: Piece,
+        workers: int,
+        watch: Watch,
+        progress: Progress | None,
+        marginals: Array,
+    ) -> Mask:
+        """Fill the marginals of some chains of a piece, and return which."""
+        model, at = self._model, part.variables
+        if part.size == 0:
+            return np.zeros(part.components.size, dtype=bool)
+        inside = slice(int(part.components[0]), int(part.components[-1]) + 1)
+        lengths = model.lengths[inside]
+        offset = np.concatenate([[0], np.cumsum(lengths)])
+        bounds = np.zeros((2, lengths.size))
+        mask = None if model.allowed is None else model.allowed[at].view(np.uint8)
+        taken, counts = native.infer(
+            self._table, model.unary[at], model.start, model.end, mask, offset,
+            np.flatnonzero((lengths > 1) & (lengths <= _LONGEST)), self._tol, self._price[inside],
+            workers, marginals, self._radius[at], self._slack[at], self._error[at], bounds,
+            watch.left(), progress, watch.late,
+        )  # fmt: skip
+        self.taken[inside], self.counts[inside] = taken, counts
+        self._bounds[:, inside] = bounds
+        return taken
+
+    def _log_z(self) -> tuple[Floats, Floats]:
+        """Return the bounds (B,) of the chains that were answered."""
+        model = self._model
+        scores = 2 * sum(_certified.largest_scores(model)) + 4
+        # Scores are summed in float64, with one rounding each.
+        margin = 4 * _certified.U64 * (model.lengths + 2.0) * scores
+        margin += 8 * _certified.U64 * np.abs(self._bounds).max(axis=0)
+        return self._bounds[0] - margin, self._bounds[1] + margin
+
+    def proof(self, log_z: Floats) -> Proof:
+        """Return the proof of all chains: of those that were not answered here, by their passes."""
+        owner = owner_of(self._model)
+        other = _certified.proof_for(self._model, log_z, self._single)
+        own = Proof(self._radius, self._slack, self._error, *self._log_z(), alike=False)
+        return own.where(self.taken, other.each(lambda: owner), self.taken[owner])
