@@ -15,8 +15,8 @@ include "call.pxi"
 
 
 cdef extern from "higher/higher.h" namespace "vs::higher" nogil:
-    cdef cppclass Model:
-        Model()
+    cdef cppclass LongerModel:
+        LongerModel()
         int64_t labels, sequences, longest
         const int64_t* offset
         const double* unary
@@ -25,8 +25,8 @@ cdef extern from "higher/higher.h" namespace "vs::higher" nogil:
         const double* end
         const double* first
         const double* segment
-    cdef cppclass Ask:
-        Ask()
+    cdef cppclass LongerRequest:
+        LongerRequest()
         double* log_z
         double* marginals
         double* joint
@@ -38,11 +38,11 @@ cdef extern from "higher/higher.h" namespace "vs::higher" nogil:
         int64_t* samples
         const double* uniforms
         int64_t size
-    cdef cppclass Answer:
+    cdef cppclass LongerReport:
         int status
         int64_t sequence, position
-    Answer c_answer "vs::higher::answer"(const Model&, const Ask&, const PoolApi&, int,
-                                         Control*) except +
+    LongerReport c_answer "vs::higher::answer"(
+        const LongerModel&, const LongerRequest&, const PoolApi&, int, Control*) except +
 
 
 def answer(offset, unary, transition, start, end, first, segment, int64_t longest, edge,
@@ -53,9 +53,9 @@ def answer(offset, unary, transition, start, end, first, segment, int64_t longes
 
     Return None, or the first (sequence, position) where nothing is possible.
     """
-    cdef Model m
-    cdef Ask q
-    cdef Answer a
+    cdef LongerModel m
+    cdef LongerRequest q
+    cdef LongerReport a
     cdef Call call = Call(unary.shape[0], deadline, progress, late)
     m.labels = unary.shape[1]
     m.sequences = offset.shape[0] - 1

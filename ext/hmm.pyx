@@ -15,7 +15,7 @@ include "call.pxi"
 
 
 cdef extern from "hmm/few.h" namespace "vs::hmm" nogil:
-    cdef cppclass Few:
+    cdef cppclass FewStates:
         int64_t n, states, padded, sequences, alphabet
         const int64_t* offset
         const double* scores
@@ -31,7 +31,7 @@ cdef extern from "hmm/few.h" namespace "vs::hmm" nogil:
         double* log_z
         double* sums
         Control* control
-    cdef cppclass Best:
+    cdef cppclass BestStates:
         int64_t n, states, padded, sequences
         const int64_t* offset
         const double* scores
@@ -51,8 +51,8 @@ cdef extern from "hmm/few.h" namespace "vs::hmm" nogil:
         variance
         variances
         factor
-    bint c_expect "vs::hmm::expect"(const Few&, const PoolApi&, int, Control*) except +
-    bint c_best "vs::hmm::best"(const Best&, const PoolApi&, int, Control*) except +
+    bint c_expect "vs::hmm::expect"(const FewStates&, const PoolApi&, int, Control*) except +
+    bint c_best "vs::hmm::best"(const BestStates&, const PoolApi&, int, Control*) except +
     void c_normal "vs::hmm::normal"(
         const Normal&, const double*, const double*, Scale, const PoolApi&, int, Control*
     ) except +
@@ -61,6 +61,14 @@ cdef extern from "hmm/few.h" namespace "vs::hmm" nogil:
         double*, const double*, int64_t, int64_t, double, bint) noexcept
     void c_by_symbol "vs::hmm::by_symbol"(
         const int64_t*, const double*, int64_t, int64_t, int64_t, double*) except +
+    cdef cppclass Draw:
+        int64_t n, states, alphabet, state
+        const double* steps
+        const double* emissions
+        const double* uniforms
+        int64_t* drawn
+        int64_t* symbols
+    void c_draw "vs::hmm::draw"(const Draw&) noexcept
     int64_t c_padded "vs::hmm::padded"(int64_t) noexcept
     int64_t most_features "vs::hmm::Normal::kFeatures"
     void use_simd(const SimdApi*) noexcept
@@ -87,7 +95,7 @@ def expect(
     each, `emissions` (K, V). False: the range of plain doubles is too small for these numbers, and
     nothing that was written counts."""
     cdef Call call = Call(0, None, None, None)
-    cdef Few f
+    cdef FewStates f
     cdef bint fine
     f.n, f.padded = work.shape[1:]
     f.states = start.shape[0]
@@ -117,7 +125,7 @@ def best(offset, scores, start, table, work, states, log_p, int threads):
     """Fill `states` (N,) and `log_p` (B,); all of `scores`, `start` and `table` are logarithms.
     False: a sequence is impossible."""
     cdef Call call = Call(0, None, None, None)
-    cdef Best b
+    cdef BestStates b
     cdef bint fine
     b.n, b.padded = work.shape[1:]
     b.states = start.shape[0]
@@ -174,3 +182,19 @@ def by_symbol(symbols, posteriors, sums):
     c_by_symbol(
         <const int64_t*>data(symbols), <const double*>data(posteriors), symbols.shape[0],
         sums.shape[0], sums.shape[1], <double*>data(sums))
+
+
+def draw(int64_t state, steps, emissions, uniforms, states, symbols):
+    """Fill `states` (N,) and `symbols` (N,) of rows that follow one in `state`, by `uniforms`
+    (N, 2) and cumulated probabilities `steps` (K, K) and `emissions` (K, V)."""
+    cdef Draw d
+    d.n = states.shape[0]
+    d.states, d.alphabet = emissions.shape
+    d.state = state
+    d.steps = <const double*>data(steps)
+    d.emissions = <const double*>data(emissions)
+    d.uniforms = <const double*>data(uniforms)
+    d.drawn = <int64_t*>data(states)
+    d.symbols = <int64_t*>data(symbols)
+    with nogil:
+        c_draw(d)

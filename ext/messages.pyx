@@ -22,13 +22,13 @@ include "factors/structured.pxi"
 
 
 cdef extern from "messages/network.h" namespace "vs::messages" nogil:
-    cdef cppclass Options:
-        Options()
+    cdef cppclass RunOptions:
+        RunOptions()
         int schedule
         bool best
         double damping, tolerance
         int64_t max_iterations
-    cdef cppclass Progress:
+    cdef cppclass RunProgress:
         bool converged
         int64_t updates
         vector[double] residuals
@@ -42,8 +42,8 @@ cdef extern from "messages/network.h" namespace "vs::messages" nogil:
         const vector[int64_t]& edge_at()
         void weigh(const double*) except +
         void side_by_side(double*)
-        int run(const double*, const Options&, int, Control*, double*, int64_t*) except +
-        const Progress& last()
+        int run(const double*, const RunOptions&, int, Control*, double*, int64_t*) except +
+        const RunProgress& last()
         int answer(const double*, const double*, int, Control*, double*, double*,
                    int64_t*) except +
         int beliefs(const double*, const double*, int, Control*, double*, double*,
@@ -332,7 +332,7 @@ cdef class Network:
 
         Return (dead variable or -1, converged, residuals, updates, log_z).
         """
-        cdef Options options
+        cdef RunOptions options
         cdef Call call = Call(max_iterations, deadline, progress, late)
         cdef const double* loc = doubles(local)
         cdef double* m = <double*>data(messages)
@@ -353,7 +353,7 @@ cdef class Network:
         return (dead, *self.last(), log_z)
 
     cdef tuple last(self):
-        cdef const Progress* run = &self.network.last()
+        cdef const RunProgress* run = &self.network.last()
         return run.converged, np.array(run.residuals, dtype=np.float64), run.updates
 
     def beliefs(self, local, messages, int threads, marginals, joints, deadline, late):

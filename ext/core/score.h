@@ -1,6 +1,7 @@
 // Scores of given states: compensated sums of log-potentials, -inf where a state is forbidden.
 #pragma once
 
+#include <cmath>
 #include <limits>
 
 #include "core/problem.h"
@@ -8,7 +9,7 @@
 
 namespace vs {
 
-class Score {
+class ScoreSum {
   public:
     void add(double x) {
         if (x == -std::numeric_limits<double>::infinity()) {
@@ -30,13 +31,6 @@ class Score {
 inline double entry(const Chains& c, const void* array, int64_t i) {
     return c.dtype == kFloat32 ? static_cast<double>(static_cast<const float*>(array)[i])
                                : static_cast<const double*>(array)[i];
-}
-
-// The local log-potential of label k at position i, start and end apart.
-inline double local_score(const Chains& c, int64_t i, int64_t k) {
-    const int64_t at = i * c.n_labels + k;
-    if (c.allowed && !c.allowed[at]) return -std::numeric_limits<double>::infinity();
-    return entry(c, c.unary, at);
 }
 
 // The expected score of a component, and what rounding does to it. Probabilities are wrong by eps

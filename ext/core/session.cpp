@@ -5,7 +5,7 @@
 namespace vs {
 namespace {
 
-struct Place {
+struct SessionSlot {
     std::atomic<Session*> session{nullptr};
     std::atomic<int64_t> bytes{0};  // of the session, if there is one
 };
@@ -15,12 +15,12 @@ constexpr int kPlaces = 64;
 constexpr int64_t kBytes = int64_t{1} << 30;
 
 // Without a lock, so that a fork finds none taken. Never destroyed: threads may outlive the module.
-Place places[kPlaces];
+SessionSlot places[kPlaces];
 
 // Bytes that wait. Nothing depends on its being exact while others take and give back.
 int64_t bytes_waiting() {
     int64_t bytes = 0;
-    for (const Place& place : places) {
+    for (const SessionSlot& place : places) {
         if (place.session.load(std::memory_order_relaxed)) bytes += place.bytes.load();
     }
     return bytes;
@@ -29,7 +29,7 @@ int64_t bytes_waiting() {
 }  // namespace
 
 std::unique_ptr<Session> Session::take() {
-    for (Place& place : places) {
+    for (SessionSlot& place : places) {
         if (place.session.load(std::memory_order_relaxed) == nullptr) continue;
         if (Session* const found = place.session.exchange(nullptr, std::memory_order_acquire)) {
             return std::unique_ptr<Session>(found);
@@ -42,7 +42,7 @@ void Session::give_back(std::unique_ptr<Session> session) noexcept {
     const int64_t bytes = session->release(), before = bytes_waiting();
     // One always waits, so that large calls one after the other have their memory.
     if (before > 0 && before + bytes > kBytes) return;
-    for (Place& place : places) {
+    for (SessionSlot& place : places) {
         Session* empty = nullptr;
         if (place.session.compare_exchange_strong(empty, session.get(), std::memory_order_release,
                                                   std::memory_order_relaxed)) {
@@ -54,7 +54,8 @@ void Session::give_back(std::unique_ptr<Session> session) noexcept {
 }
 
 void Session::free_waiting() noexcept {
-    for (Place& place : places) delete place.session.exchange(nullptr, std::memory_order_acquire);
+    for (SessionSlot& place : places)
+        delete place.session.exchange(nullptr, std::memory_order_acquire);
 }
 
 }  // namespace vs

@@ -1,7 +1,7 @@
-// Neumaier's compensated sum: log Z of ten million positions keeps its last digits.
+// A compensated sum: log Z of ten million positions keeps its last digits. What an addition loses
+// is found by Knuth's six operations, since a branch on the larger number, as Neumaier has it, is
+// one that no processor guesses where terms have both signs.
 #pragma once
-
-#include <cmath>
 
 #include "simd/level.h"
 
@@ -10,8 +10,8 @@ namespace vs {
 struct Sum {
     double value = 0.0, rest = 0.0;
     VS_INLINE void add(double x) {
-        const double t = value + x;
-        rest += std::fabs(value) >= std::fabs(x) ? (value - t) + x : (x - t) + value;
+        const double t = value + x, more = t - value;
+        rest += (value - (t - more)) + (x - more);
         value = t;
     }
     VS_INLINE double total() const { return value + rest; }

@@ -93,7 +93,7 @@ class Evaluator {
     void mask(int64_t first, int64_t n, uint8_t* allowed) const;
 
     // One pass of an online learner over the sequences `order`.
-    OnlinePass learn(const Rule& rule, Learnt& to, const int64_t* order, int64_t count,
+    OnlinePass learn(const OnlineRule& rule, OnlineState& to, const int64_t* order, int64_t count,
                      int64_t n_weights, Control& control);
     OnlinePass descend(Descent& to, const int64_t* order, int64_t count, int64_t n_weights,
                        Control& control);
@@ -160,7 +160,7 @@ class Evaluator {
     std::vector<double> sums_, log_z_, chunk_loss_;
     std::vector<char> marked_, partial_;
     std::vector<double> pulled_;
-    friend class Learner;
+    friend class OnlineLearner;
 };
 
 }  // namespace vs::crf

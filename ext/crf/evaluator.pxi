@@ -1,14 +1,14 @@
 cdef extern from "crf/online.h" namespace "vs::crf" nogil:
-    cdef cppclass Rule:
-        Rule()
+    cdef cppclass OnlineRule:
+        OnlineRule()
         int kind
         double beta, gamma, longest
         int slack
         double c
         bint error_sensitive
         double* variance
-    cdef cppclass Learnt:
-        Learnt()
+    cdef cppclass OnlineState:
+        OnlineState()
         double* weights
         double* late
         uint8_t* touched
@@ -58,7 +58,8 @@ cdef extern from "crf/evaluator.h" namespace "vs::crf" nogil:
         Evaluation evaluate(const double*, int64_t, double*, int, const Narrow*,
                             Control&) except +
         Evaluation decode(const double*, int64_t*, int, Control&) except +
-        OnlinePass learn(const Rule&, Learnt&, const int64_t*, int64_t, int64_t, Control&) except +
+        OnlinePass learn(const OnlineRule&, OnlineState&, const int64_t*, int64_t, int64_t,
+                         Control&) except +
         OnlinePass descend(Descent&, const int64_t*, int64_t, int64_t, Control&) except +
         void score_sequence(int64_t, const double*, double*) noexcept
         void pull(int64_t, const double*, vector[int64_t]&, vector[double]&) except +
@@ -159,8 +160,8 @@ cdef class Evaluator:
         `time` sequences came before. Weights, late, touched and variance change in place.
         """
         cdef Call call = Call(self.c.n_items, None, None, None)
-        cdef Rule rule
-        cdef Learnt to
+        cdef OnlineRule rule
+        cdef OnlineState to
         cdef OnlinePass p
         cdef const int64_t* o = <const int64_t*>data(order)
         cdef int64_t n = order.shape[0]

@@ -16,9 +16,9 @@ constexpr double kSmall = 1e-9;
 }  // namespace
 
 // The sequence that a learner has before it, and the features that it moves.
-class Learner {
+class OnlineLearner {
   public:
-    Learner(Evaluator& engine, int64_t n_weights, Control& control)
+    OnlineLearner(Evaluator& engine, int64_t n_weights, Control& control)
         : e_(engine), c_(engine.c_), k_(engine.c_.n_labels), control_(control) {
         slot_.assign(static_cast<size_t>(n_weights), -1);
         table_.resize(static_cast<size_t>(k_ * k_));
@@ -26,7 +26,7 @@ class Learner {
     }
 
     // Learning: the pass, and one sequence of it.
-    void learn(const Rule& rule, Learnt& to, const int64_t* order, int64_t count);
+    void learn(const OnlineRule& rule, OnlineState& to, const int64_t* order, int64_t count);
     void descend(Descent& to, const int64_t* order, int64_t count, int64_t n_weights);
 
     OnlinePass pass;
@@ -41,8 +41,8 @@ class Learner {
     double lead() const;
     void collect_mistakes();
     void collect_residual();
-    double loss_of(const Rule& rule);
-    bool change(const Rule& rule, double loss);
+    double loss_of(const OnlineRule& rule);
+    bool change(const OnlineRule& rule, double loss);
     void pull(int64_t item, int64_t label, double x);
     void add(int64_t feature, double x);
     template <class F>
@@ -88,7 +88,7 @@ class Learner {
     std::vector<double> values_;
 };
 
-bool Learner::go_on() {
+bool OnlineLearner::go_on() {
     if (control_.stop.load(std::memory_order_relaxed) == 0) {
         if (!control_.poll || !control_.poll(control_.arg)) return true;
         control_.stop.store(1);
@@ -98,7 +98,7 @@ bool Learner::go_on() {
 }
 
 // Scores of a sequence; false where they are too large.
-bool Learner::score(int64_t sequence, const double* w, double factor) {
+bool OnlineLearner::score(int64_t sequence, const double* w, double factor) {
     sequence_ = sequence;
     first_ = c_.offset[sequence];
     n_ = c_.offset[sequence + 1] - first_;
@@ -136,7 +136,7 @@ bool Learner::score(int64_t sequence, const double* w, double factor) {
 }
 
 // Adds gamma times the number of wrong labels, but for a constant.
-void Learner::augment(double gamma) {
+void OnlineLearner::augment(double gamma) {
     const double half = 0.5 * gamma;
     for (int64_t i = 0; i < n_; ++i) {
         double* u = unary_.data() + i * k_;
@@ -145,7 +145,7 @@ void Learner::augment(double gamma) {
 }
 
 // Whether a call came to an end. Where nothing is possible scores have left the range of numbers.
-bool Learner::finish(const Report& report) {
+bool OnlineLearner::finish(const Report& report) {
     pass.status = report.status;
     if (report.status == kInfeasible) pass.overflow = first_;
     return report.status == kOk;
@@ -153,7 +153,7 @@ bool Learner::finish(const Report& report) {
 
 // The best labels, and how many of them are wrong. Where labels are known in part, the right ones
 // are the best that agree with what is known.
-bool Learner::decode() {
+bool OnlineLearner::decode() {
     Request q;
     q.model.arrays = chains();
     q.states = states_.data();
@@ -175,7 +175,7 @@ bool Learner::decode() {
 
 // Marginals and summed edge marginals of beta times the scores, less the right structure, or less
 // the same of the structures that agree with what is known.
-bool Learner::marginals(double beta) {
+bool OnlineLearner::marginals(double beta) {
     if (beta != 1.0) {
         for (int64_t i = 0; i < n_ * k_; ++i) unary_[static_cast<size_t>(i)] *= beta;
         for (double& x : table_) x *= beta;
@@ -209,7 +209,7 @@ bool Learner::marginals(double beta) {
 }
 
 // By how much the best labels score higher than the right ones; 0 exactly where they are the same.
-double Learner::lead() const {
+double OnlineLearner::lead() const {
     double sum = 0.0;
     for (int64_t i = 0; i < n_; ++i) {
         const double* u = unary_.data() + i * k_;
@@ -223,7 +223,7 @@ double Learner::lead() const {
     return sum;
 }
 
-void Learner::add(int64_t feature, double x) {
+void OnlineLearner::add(int64_t feature, double x) {
     int32_t& slot = slot_[static_cast<size_t>(feature)];
     if (slot < 0) {
         slot = static_cast<int32_t>(features_.size());
@@ -234,7 +234,7 @@ void Learner::add(int64_t feature, double x) {
 }
 
 // Adds x to each feature of an item with a label.
-void Learner::pull(int64_t item, int64_t label, double x) {
+void OnlineLearner::pull(int64_t item, int64_t label, double x) {
     for (int64_t m = c_.item[item]; m < c_.item[item + 1]; ++m) {
         const int64_t a = c_.id[m], begin = c_.first[a], end = c_.first[a + 1];
         int64_t f = begin + label;
@@ -246,7 +246,7 @@ void Learner::pull(int64_t item, int64_t label, double x) {
     }
 }
 
-void Learner::collect_mistakes() {
+void OnlineLearner::collect_mistakes() {
     for (int64_t i = 0; i < n_; ++i) {
         const int64_t y = states_[static_cast<size_t>(i)], z = gold_[i];
         if (y != z) {
@@ -262,7 +262,7 @@ void Learner::collect_mistakes() {
     }
 }
 
-void Learner::collect_residual() {
+void OnlineLearner::collect_residual() {
     e_.pull(sequence_, residual_.data(), features_, values_);
     each_pair([&](int64_t weight, int64_t i) {
         const double x = moves_[static_cast<size_t>(i)];
@@ -274,9 +274,9 @@ void Learner::collect_residual() {
 
 // The loss of the sequence. Fills `features_` and `values_` with its gradient, or the difference
 // of the best structure and the right one; none: nothing is to be learnt.
-double Learner::loss_of(const Rule& rule) {
+double OnlineLearner::loss_of(const OnlineRule& rule) {
     if (n_ == 0) return 0.0;
-    if (rule.kind == Rule::kAggressive) {
+    if (rule.kind == OnlineRule::kAggressive) {
         if (!std::isinf(rule.beta)) {
             const double right = partial_ ? 0.0 : gold();
             if (rule.gamma > 0.0) augment(rule.gamma);
@@ -293,11 +293,11 @@ double Learner::loss_of(const Rule& rule) {
     if (!decode() || wrong_ == 0) return 0.0;
     const double wrong = static_cast<double>(wrong_);
     double loss = wrong / static_cast<double>(n_);
-    if (rule.kind == Rule::kPassiveAggressive) {
+    if (rule.kind == OnlineRule::kPassiveAggressive) {
         loss = lead() + (rule.error_sensitive ? std::sqrt(wrong) : 1.0);
-    } else if (rule.kind == Rule::kArow) {
+    } else if (rule.kind == OnlineRule::kArow) {
         loss = lead() + wrong;
-    } else if (rule.kind == Rule::kAggressive) {
+    } else if (rule.kind == OnlineRule::kAggressive) {
         loss = std::max(0.0, lead());
         if (loss == 0.0) return 0.0;
     }
@@ -306,9 +306,9 @@ double Learner::loss_of(const Rule& rule) {
 }
 
 // Turns `values_` into the change of the weights; false: there is none.
-bool Learner::change(const Rule& rule, double loss) {
+bool OnlineLearner::change(const OnlineRule& rule, double loss) {
     if (features_.empty()) return false;
-    if (rule.kind == Rule::kArow) {
+    if (rule.kind == OnlineRule::kArow) {
         double spread = 0.0;
         for (size_t j = 0; j < features_.size(); ++j) {
             spread += rule.variance[features_[j]] * values_[j] * values_[j];
@@ -323,11 +323,11 @@ bool Learner::change(const Rule& rule, double loss) {
         return true;
     }
     double step = 1.0;
-    if (rule.kind != Rule::kPerceptron) {
+    if (rule.kind != OnlineRule::kPerceptron) {
         double square = 0.0;
         for (double v : values_) square += v * v;
         if (square == 0.0) return false;
-        if (rule.kind == Rule::kAggressive) {
+        if (rule.kind == OnlineRule::kAggressive) {
             step = std::min(rule.longest, loss / square);
         } else if (rule.slack == 0) {
             step = loss / square;
@@ -340,7 +340,8 @@ bool Learner::change(const Rule& rule, double loss) {
     return true;
 }
 
-void Learner::learn(const Rule& rule, Learnt& to, const int64_t* order, int64_t count) {
+void OnlineLearner::learn(const OnlineRule& rule, OnlineState& to, const int64_t* order,
+                          int64_t count) {
     for (int64_t t = 0; t < count; ++t) {
         if (!go_on()) return;
         ++to.time;
@@ -365,7 +366,7 @@ void Learner::learn(const Rule& rule, Learnt& to, const int64_t* order, int64_t 
     }
 }
 
-void Learner::descend(Descent& to, const int64_t* order, int64_t count, int64_t n_weights) {
+void OnlineLearner::descend(Descent& to, const int64_t* order, int64_t count, int64_t n_weights) {
     for (int64_t t = 0; t < count; ++t) {
         if (!go_on()) return;
         double rate = to.eta;
@@ -412,16 +413,16 @@ void Learner::descend(Descent& to, const int64_t* order, int64_t count, int64_t 
     }
 }
 
-OnlinePass Evaluator::learn(const Rule& rule, Learnt& to, const int64_t* order, int64_t count,
-                            int64_t n_weights, Control& control) {
-    Learner walk(*this, n_weights, control);
+OnlinePass Evaluator::learn(const OnlineRule& rule, OnlineState& to, const int64_t* order,
+                            int64_t count, int64_t n_weights, Control& control) {
+    OnlineLearner walk(*this, n_weights, control);
     walk.learn(rule, to, order, count);
     return walk.pass;
 }
 
 OnlinePass Evaluator::descend(Descent& to, const int64_t* order, int64_t count, int64_t n_weights,
                               Control& control) {
-    Learner walk(*this, n_weights, control);
+    OnlineLearner walk(*this, n_weights, control);
     walk.descend(to, order, count, n_weights);
     return walk.pass;
 }

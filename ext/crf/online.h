@@ -8,7 +8,7 @@
 
 namespace vs::crf {
 
-struct Rule {
+struct OnlineRule {
     enum Kind : int { kPerceptron, kPassiveAggressive, kArow, kAggressive };
     int kind = kPerceptron;
     double beta = 1.0, gamma = 0.0;  // the loss of kAggressive; gamma of kArow, too
@@ -20,7 +20,7 @@ struct Rule {
 };
 
 // The state of a learner.
-struct Learnt {
+struct OnlineState {
     double* weights = nullptr;   // (n_weights,)
     double* late = nullptr;      // (n_weights,) sum of time times change
     uint8_t* touched = nullptr;  // (n_weights,) whether a weight has ever changed

@@ -13,7 +13,7 @@ constexpr double kCarries = 1e-9;  // a capacity that counts
 
 }  // namespace
 
-Cuts::Cuts(const factors::Arcs& arcs) : arcs_(arcs) {
+TreeCuts::TreeCuts(const factors::Arcs& arcs) : arcs_(arcs) {
     row_.assign(at(arcs.words + 1), 0);
     for (int32_t m : arcs.modifier) ++row_[at(m)];
     std::partial_sum(row_.begin(), row_.end(), row_.begin());
@@ -34,7 +34,7 @@ Cuts::Cuts(const factors::Arcs& arcs) : arcs_(arcs) {
     cuts.push_back(root);
 }
 
-void Cuts::project(double* point) {
+void TreeCuts::project(double* point) {
     for (int64_t m = 0; m < arcs_.words; ++m) {
         const int64_t first = row_[at(m)], count = row_[at(m + 1)] - first;
         for (int64_t i = 0; i < count; ++i) own_[at(i)] = point[order_[at(first + i)]];
@@ -44,7 +44,7 @@ void Cuts::project(double* point) {
 }
 
 // The largest flow from the root to a word; at most `enough`.
-double Cuts::flow_to(int32_t word, double enough) {
+double TreeCuts::flow_to(int32_t word, double enough) {
     residual_ = capacity_;
     double total = 0.0;
     while (total < enough - kCarries) {
@@ -74,7 +74,7 @@ double Cuts::flow_to(int32_t word, double enough) {
 }
 
 // The arcs into the smallest set with `word` that nothing more leads into.
-void Cuts::add_word(int32_t word) {
+void TreeCuts::add_word(int32_t word) {
     std::fill(inside_.begin(), inside_.end(), uint8_t{0});
     inside_[at(word)] = 1;
     queue_.assign(1, word);
@@ -91,7 +91,7 @@ void Cuts::add_word(int32_t word) {
 }
 
 // The cut of the set inside_, if it is new.
-void Cuts::add(double weight) {
+void TreeCuts::add(double weight) {
     Cut cut;
     for (size_t a = 0; a < arcs_.head.size(); ++a) {
         if (inside_[at(arcs_.modifier[a])] && !inside_[at(arcs_.head[a])]) {
@@ -105,7 +105,7 @@ void Cuts::add(double weight) {
 
 // Takes the best arc into each set, and subtracts its score, at most 0 for a set of several words,
 // from all arcs into it; as long as that closes a cycle, whose sets become one.
-void Cuts::prove(const double* scores) {
+void TreeCuts::prove(const double* scores) {
     const auto nodes = static_cast<int32_t>(arcs_.words + 1);
     const size_t arcs = arcs_.head.size();
     std::vector<double> left(scores, scores + arcs);
@@ -161,7 +161,7 @@ void Cuts::prove(const double* scores) {
 
 // `node` gets one as a whole, and so does every word into which one leads from such words: a set
 // with a word that gets one is no cut, and into one without them leads as much as from them.
-void Cuts::reach(int32_t node) {
+void TreeCuts::reach(int32_t node) {
     reached_[at(node)] = 1;
     queue_.assign(1, node);
     for (size_t i = 0; i < queue_.size(); ++i) {
@@ -177,7 +177,7 @@ void Cuts::reach(int32_t node) {
     }
 }
 
-double Cuts::separate(const double* q, double least) {
+double TreeCuts::separate(const double* q, double least) {
     const int64_t nodes = arcs_.words + 1;
     leads_to_.clear();
     capacity_.clear();

@@ -10,9 +10,9 @@
 
 namespace vs::dual {
 
-class Cuts {
+class TreeCuts {
   public:
-    explicit Cuts(const factors::Arcs& arcs);
+    explicit TreeCuts(const factors::Arcs& arcs);
 
     // sum of z over `arcs` >= 1; `equal`: = 1.
     struct Cut {

@@ -12,7 +12,7 @@ Status decode(const Graph& graph, double tolerance, int64_t max_iterations, Cont
     try {
         Problem problem;
         if (const Status s = problem.lay_out(graph, control); s != kOk) return s;
-        Solver solver(problem);
+        DualSolver solver(problem);
         const Status status = solver.run(tolerance, max_iterations, kCaller, control);
         if (status != kOk) return status;
         for (int64_t v = 0; v < graph.n; ++v) answer->point[v] = problem.known[at(v)] == 1;

@@ -31,7 +31,7 @@ cdef extern from "dual/solver.h" namespace "vs::dual" nogil:
         int round(const double*, const Control*) except +
         double best()
         void states(int64_t*)
-    cdef cppclass DualSolver "vs::dual::Solver":
+    cdef cppclass DualSolver "vs::dual::DualSolver":
         DualSolver(const DualProblem&) except +
         int run(double, int64_t, int, Control*) except +
         bool converged, integral

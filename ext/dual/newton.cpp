@@ -43,24 +43,24 @@ constexpr int kIdle = 8;                     // steps without progress after whi
 }  // namespace
 
 template <class F>
-void Solver::each_cut(F&& f) {
+void DualSolver::each_cut(F&& f) {
     for (size_t i = 0; outer_ && i < cuts_.size(); ++i) {
         if (!cuts_[i]) continue;
-        for (Cuts::Cut& cut : cuts_[i]->cuts) f(cut, p_.var.data() + p_.part[i]->first);
+        for (TreeCuts::Cut& cut : cuts_[i]->cuts) f(cut, p_.var.data() + p_.part[i]->first);
     }
 }
 
 // r of a cut.
-double Solver::cut_step(const Cuts::Cut& cut) const {
+double DualSolver::cut_step(const TreeCuts::Cut& cut) const {
     return kCut * rho_ * weight_ / std::sqrt(static_cast<double>(cut.arcs.size()));
 }
 
 // The pull of cuts at the point, pull_; returns their part of L.
-double Solver::pull_cuts() {
+double DualSolver::pull_cuts() {
     if (!outer_) return 0.0;
     std::fill(pull_.begin(), pull_.end(), 0.0);
     double total = 0.0;
-    each_cut([&](Cuts::Cut& cut, const int32_t* var) {
+    each_cut([&](TreeCuts::Cut& cut, const int32_t* var) {
         double sum = 0.0;
         for (int32_t a : cut.arcs) sum += point[at(var[a])];
         const double r = cut_step(cut);
@@ -73,12 +73,12 @@ double Solver::pull_cuts() {
 }
 
 // Trees are held by cuts from now on: at first by those that prove what they are told.
-void Solver::open_cuts() {
+void DualSolver::open_cuts() {
     cuts_.resize(p_.part.size());
     for (size_t i = 0; i < p_.part.size(); ++i) {
         factors::Arcs arcs;
         if (!p_.part[i]->all_trees(&arcs)) continue;
-        cuts_[i] = std::make_unique<Cuts>(arcs);
+        cuts_[i] = std::make_unique<TreeCuts>(arcs);
         cuts_[i]->prove(share_.data() + p_.part[i]->first);
         outer_ = true;
     }
@@ -86,14 +86,14 @@ void Solver::open_cuts() {
     told_ = share_;
     for (size_t i = 0; i < cuts_.size(); ++i) {
         if (!cuts_[i]) continue;
-        for (const Cuts::Cut& cut : cuts_[i]->cuts) {
+        for (const TreeCuts::Cut& cut : cuts_[i]->cuts) {
             for (int32_t a : cut.arcs) share_[at(p_.part[i]->first + a)] += cut.weight;
         }
     }
 }
 
 // Trees have their corners again.
-void Solver::close_cuts() {
+void DualSolver::close_cuts() {
     if (!outer_) return;
     share_ = told_;
     outer_ = false;
@@ -101,15 +101,15 @@ void Solver::close_cuts() {
 }
 
 // Weights follow their cuts; and cuts that the point of the trees violates join.
-void Solver::separate() {
+void DualSolver::separate() {
     if (!outer_) return;
     outside_ = 0.0;
-    each_cut([](Cuts::Cut& cut, const int32_t*) { cut.weight = cut.pull; });
+    each_cut([](TreeCuts::Cut& cut, const int32_t*) { cut.weight = cut.pull; });
     told_ = share_;
     for (size_t i = 0; i < cuts_.size(); ++i) {
         if (!cuts_[i]) continue;
         const int64_t first = p_.part[i]->first;
-        for (const Cuts::Cut& cut : cuts_[i]->cuts) {
+        for (const TreeCuts::Cut& cut : cuts_[i]->cuts) {
             for (int32_t a : cut.arcs) told_[at(first + a)] -= cut.weight;
         }
         outside_ = std::max(outside_, cuts_[i]->separate(q_.data() + first, kViolated));
@@ -117,7 +117,7 @@ void Solver::separate() {
 }
 
 // L at the point, and the best points of all factors there.
-Status Solver::evaluate(int threads, Control* control, double* value) {
+Status DualSolver::evaluate(int threads, Control* control, double* value) {
     ++iterations;
     const Plan factors("factors", static_cast<int64_t>(factor_cut_.size()));
     if (const Status s = move(factors, threads, control); s != kOk) return s;
@@ -138,7 +138,7 @@ Status Solver::evaluate(int threads, Control* control, double* value) {
 }
 
 // The gradient over rho; its weighted norm.
-double Solver::gradient() {
+double DualSolver::gradient() {
     std::fill(slope_.begin(), slope_.end(), 0.0);
     const int32_t* var = p_.var.data();
     const double *p = point.data(), *q = q_.data();
@@ -157,7 +157,7 @@ double Solver::gradient() {
 
 // The faces of pairs: a place moves with its target, or stays; or both are tied, and each moves
 // with half of both.
-void Solver::face() {
+void DualSolver::face() {
     diagonal_ = weights_;
     tied_.clear();
     planes_.clear();
@@ -193,7 +193,7 @@ void Solver::face() {
 // Entries between 0 and 1 move with their targets, but not along the normal: along that the point
 // was moved onto the plane. `tight`: all entries are 1, and it lies on the plane.
 template <class F>
-void Solver::add_plane(int64_t count, bool tight, const F& edge) {
+void DualSolver::add_plane(int64_t count, bool tight, const F& edge) {
     const auto first = static_cast<int64_t>(normal_.size());
     double far = tight ? 1.0 : 0.0;
     for (int64_t j = 0; j < count; ++j) {
@@ -212,15 +212,15 @@ void Solver::add_plane(int64_t count, bool tight, const F& edge) {
 }
 
 // scaling_ (open,): the diagonal of the second derivative, near enough.
-void Solver::precondition() {
+void DualSolver::precondition() {
     scaling_ = diagonal_;
-    for (const Cut& plane : planes_) {
+    for (const CutRange& plane : planes_) {
         const double own = weight_ / static_cast<double>(plane.last - plane.first);
         for (int64_t j = plane.first; j < plane.last; ++j) {
             scaling_[at(normal_[at(j)].variable)] += own;
         }
     }
-    each_cut([&](Cuts::Cut& cut, const int32_t* var) {
+    each_cut([&](TreeCuts::Cut& cut, const int32_t* var) {
         if (!cut.equal && cut.pull <= 0.0) return;
         for (int32_t a : cut.arcs) scaling_[at(var[a])] += cut_step(cut) / rho_;
     });
@@ -230,7 +230,7 @@ void Solver::precondition() {
 }
 
 // out (open,): sum_e w_e (I - projection) d.
-void Solver::curve(const double* d, double* out) {
+void DualSolver::curve(const double* d, double* out) {
     for (int64_t v = 0; v < p_.n_open(); ++v) {
         out[v] = (diagonal_[at(v)] + ridge_ * weights_[at(v)]) * d[v];
     }
@@ -238,7 +238,7 @@ void Solver::curve(const double* d, double* out) {
         out[t.a] -= t.half * d[t.b];
         out[t.b] -= t.half * d[t.a];
     }
-    for (const Cut& plane : planes_) {
+    for (const CutRange& plane : planes_) {
         double along = 0.0;
         for (int64_t j = plane.first; j < plane.last; ++j) {
             along += normal_[at(j)].sign * d[normal_[at(j)].variable];
@@ -256,7 +256,7 @@ void Solver::curve(const double* d, double* out) {
         active_[i].follow(in, part.k, to);
         for (int64_t j = 0; j < part.k; ++j) out[p_.var[at(part.first + j)]] -= weight_ * to[j];
     }
-    each_cut([&](Cuts::Cut& cut, const int32_t* var) {
+    each_cut([&](TreeCuts::Cut& cut, const int32_t* var) {
         if (!cut.equal && cut.pull <= 0.0) return;
         double along = 0.0;
         for (int32_t a : cut.arcs) along += d[var[a]];
@@ -266,7 +266,7 @@ void Solver::curve(const double* d, double* out) {
 }
 
 // step_ (open,): Newton's, by conjugate gradients.
-Status Solver::direct(const Control* control) {
+Status DualSolver::direct(const Control* control) {
     const int64_t n = p_.n_open();
     std::vector<double> left(slope_), scaled(at(n)), along(at(n)), curved(at(n));
     std::fill(step_.begin(), step_.end(), 0.0);
@@ -296,7 +296,7 @@ Status Solver::direct(const Control* control) {
 }
 
 // Newton's method on L until the gradient is small.
-Status Solver::climb(double enough, int64_t max_iterations, int threads, Control* control) {
+Status DualSolver::climb(double enough, int64_t max_iterations, int threads, Control* control) {
     const int64_t n = p_.n_open();
     double now = 0.0;
     if (const Status s = evaluate(threads, control, &now); s != kOk) return s;
@@ -343,7 +343,7 @@ Status Solver::climb(double enough, int64_t max_iterations, int threads, Control
 }
 
 // Leaves where everything is decided, or where it gets no further.
-Status Solver::polish(double tolerance, int64_t max_iterations, int threads, Control* control) {
+Status DualSolver::polish(double tolerance, int64_t max_iterations, int threads, Control* control) {
     const int64_t n = p_.n_open();
     weights_.assign(at(n), 0.0);
     for (int64_t e = 0; e < p_.n_edges(); ++e) weights_[at(p_.var[at(e)])] += weight(e);

@@ -23,7 +23,7 @@ constexpr double kExact = 1e-8;  // a gap, relative to the score, that is roundi
 
 }  // namespace
 
-Solver::Solver(const Problem& problem) : rounding(problem), p_(problem) {
+DualSolver::DualSolver(const Problem& problem) : rounding(problem), p_(problem) {
     const int64_t n = p_.n_open(), edges = p_.n_edges();
     share_.assign(at(edges + kSlack), 0.0);
     q_.assign(at(edges), 0.5);
@@ -52,7 +52,7 @@ Solver::Solver(const Problem& problem) : rounding(problem), p_(problem) {
 }
 
 // Tasks of one iteration, whatever the number of threads.
-void Solver::cut() {
+void DualSolver::cut() {
     const int64_t pairs = p_.n_pairs(), parts = static_cast<int64_t>(p_.part.size());
     for (int64_t i = 0; i < pairs; i += kPairsInTask) {
         factor_cut_.push_back({i, std::min(pairs, i + kPairsInTask)});
@@ -78,7 +78,7 @@ void Solver::cut() {
 }
 
 // Odds go to the parts of a variable, if it has any.
-void Solver::start() {
+void DualSolver::start() {
     std::vector<double> sizes;
     const auto add = [&](double x) {
         if (x != 0.0) sizes.push_back(std::fabs(x));
@@ -112,7 +112,7 @@ void Solver::start() {
 //
 //   q_f = argmin over f's hull of sum_e rho w_e / 2 (q_e - target_e)^2 - score_f(q)
 //   target_e = p_v + s_e / (rho w_e)
-void Solver::move_pairs(int64_t task) {
+void DualSolver::move_pairs(int64_t task) {
     const int64_t first = factor_cut_[at(task)].first, second = first + p_.n_pairs();
     PairPoints of;
     of.n = factor_cut_[at(task)].last - first;
@@ -128,7 +128,7 @@ void Solver::move_pairs(int64_t task) {
     sums_[at(task)] = messages::level().points(of);
 }
 
-bool Solver::move_part(int64_t i, const Control* control) {
+bool DualSolver::move_part(int64_t i, const Control* control) {
     Part& part = *p_.part[at(i)];
     const double inverse = 1.0 / (rho_ * weight_);
     double *target = target_.data() + part.first, *q = q_.data() + part.first;
@@ -148,10 +148,10 @@ bool Solver::move_part(int64_t i, const Control* control) {
     return active_[at(i)].nearest(&part, target, inverse, joining_, control, q);
 }
 
-void Solver::factors_task(void* self, int64_t task, int worker) {
-    Solver& s = *static_cast<Solver*>(self);
+void DualSolver::factors_task(void* self, int64_t task, int worker) {
+    DualSolver& s = *static_cast<DualSolver*>(self);
     const int64_t pairs = s.p_.n_pairs();
-    const Cut cut = s.factor_cut_[at(task)];
+    const CutRange cut = s.factor_cut_[at(task)];
     if (cut.first < pairs) return s.move_pairs(task);
     try {
         for (int64_t i = cut.first; i < cut.last; ++i) {
@@ -169,7 +169,7 @@ void Solver::factors_task(void* self, int64_t task, int worker) {
 //   p_v <- over m_v + (1 - over) p_v,   s_e <- s_e - over rho w_e (q_e - m_v)
 //
 // Without cuts the second keeps sum_e s_e, the odds of v: the dual value stays a bound.
-void Solver::mean(int64_t first, int64_t last, double* apart, double* moved) {
+void DualSolver::mean(int64_t first, int64_t last, double* apart, double* moved) {
     for (int64_t v = first; v < last; ++v) {
         const int64_t from = p_.var_ptr[at(v)], to = p_.var_ptr[at(v + 1)];
         if (from == to) continue;
@@ -193,9 +193,9 @@ void Solver::mean(int64_t first, int64_t last, double* apart, double* moved) {
     }
 }
 
-void Solver::variables_task(void* self, int64_t task, int) {
-    Solver& s = *static_cast<Solver*>(self);
-    const Cut cut = s.variable_cut_[at(task)];
+void DualSolver::variables_task(void* self, int64_t task, int) {
+    DualSolver& s = *static_cast<DualSolver*>(self);
+    const CutRange cut = s.variable_cut_[at(task)];
     double apart = 0.0, moved = 0.0;
     s.mean(cut.first, cut.last, &apart, &moved);
     s.cut_apart_[at(task)] = apart;
@@ -203,8 +203,8 @@ void Solver::variables_task(void* self, int64_t task, int) {
 }
 
 // Every task of a plan.
-void Solver::each(const Plan& plan, void (*task)(void*, int64_t, int), int threads,
-                  Control* control) {
+void DualSolver::each(const Plan& plan, void (*task)(void*, int64_t, int), int threads,
+                      Control* control) {
     if (threads != kCaller) {
         messages::g_pool->run_plan(plan, task, this, threads, control);
     } else {
@@ -213,7 +213,7 @@ void Solver::each(const Plan& plan, void (*task)(void*, int64_t, int), int threa
 }
 
 // Every factor takes its best point near to the variables'.
-Status Solver::move(const Plan& factors, int threads, Control* control) {
+Status DualSolver::move(const Plan& factors, int threads, Control* control) {
     each(factors, factors_task, threads, control);
     if (control->stop.load() || messages::cancelled(control)) return kCancelled;
     for (uint8_t f : failed_) {
@@ -223,7 +223,7 @@ Status Solver::move(const Plan& factors, int threads, Control* control) {
 }
 
 // Every variable takes the mean, `over` times as far, and shares follow.
-Status Solver::agree(const Plan& variables, double over, int threads, Control* control) {
+Status DualSolver::agree(const Plan& variables, double over, int threads, Control* control) {
     over_ = over;
     each(variables, variables_task, threads, control);
     if (control->stop.load()) return kCancelled;
@@ -238,7 +238,7 @@ Status Solver::agree(const Plan& variables, double over, int threads, Control* c
 
 // The score of the point x_: parts where they are, pairs as well as they can be there. The point is
 // in the local polytope, if no variable is in two parts.
-double Solver::value() {
+double DualSolver::value() {
     Sum total;
     total.add(p_.base());
     for (int64_t v = 0; v < p_.n_open(); ++v) {
@@ -257,7 +257,7 @@ double Solver::value() {
 }
 
 // The bound, the point and its states of this iterate.
-Status Solver::assess(const Control* control) {
+Status DualSolver::assess(const Control* control) {
     double bound = 0.0;
     if (const Status s = p_.bound(outer_ ? told_.data() : share_.data(), control, &bound); s != kOk)
         return s;
@@ -283,7 +283,7 @@ Status Solver::assess(const Control* control) {
 }
 
 // Whether there is nothing left to find out.
-bool Solver::decided(double tolerance) {
+bool DualSolver::decided(double tolerance) {
     const double best = rounding.best();
     if (upper - best <= kExact * scale_) return integral = converged = true;
     if (!covered_) tolerance *= kLoose;
@@ -298,7 +298,7 @@ bool Solver::decided(double tolerance) {
 }
 
 // Residuals that lie far apart say that rho is too small, or too large.
-void Solver::adapt(double tolerance) {
+void DualSolver::adapt(double tolerance) {
     const double ratio = kApart * (1.0 + static_cast<double>(iterations) / kGrows);
     if (apart_ > ratio * moved_ && apart_ > tolerance) {
         rho_ = std::min(rho_ * kChange, kReach * spread_);
@@ -307,7 +307,7 @@ void Solver::adapt(double tolerance) {
     }
 }
 
-Status Solver::run(double tolerance, int64_t max_iterations, int threads, Control* control) {
+Status DualSolver::run(double tolerance, int64_t max_iterations, int threads, Control* control) {
     control_ = control;
     if (p_.serial || p_.n_edges() < 2 * kEdgesInTask) threads = std::min(threads, 1);
     const Plan factors("factors", static_cast<int64_t>(factor_cut_.size()));

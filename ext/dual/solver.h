@@ -24,9 +24,9 @@ namespace vs::dual {
 // As a number of threads: the calling thread alone, without the pool.
 constexpr int kCaller = 0;
 
-class Solver {
+class DualSolver {
   public:
-    explicit Solver(const Problem& problem);
+    explicit DualSolver(const Problem& problem);
 
     // kOk, kInfeasible where no point is possible, kCancelled, kNoMemory. tolerance: of the gap
     // between bound and point, relative to the best score, and of what factors disagree about.
@@ -41,7 +41,7 @@ class Solver {
     Rounding rounding;
 
   private:
-    struct Cut {
+    struct CutRange {
         int64_t first, last;
     };
     void cut();
@@ -82,7 +82,7 @@ class Solver {
     void separate();
     template <class F>
     void each_cut(F&& f);
-    double cut_step(const Cuts::Cut& cut) const;
+    double cut_step(const TreeCuts::Cut& cut) const;
 
     const Problem& p_;
     std::vector<double> share_;          // (edges + kSlack,) s
@@ -94,7 +94,7 @@ class Solver {
     std::vector<int64_t> hard_;          // (open,) edge of a part that holds it, or -1
     bool covered_ = true;                // no variable is in two parts
     std::vector<double> x_, gain_;       // (open,)
-    std::vector<Cut> factor_cut_, variable_cut_;
+    std::vector<CutRange> factor_cut_, variable_cut_;
     std::vector<double> cut_apart_, cut_moved_;
     std::vector<PairSums> sums_;                                      // likewise, of pairs
     std::vector<uint8_t> failed_;                                     // of each cut
@@ -107,12 +107,12 @@ class Solver {
         int32_t variable;
         double sign;
     };
-    std::vector<Entry> normal_;                // of planes
-    std::vector<Cut> planes_;                  // entries of each
-    std::vector<std::unique_ptr<Cuts>> cuts_;  // (parts,) null: by corners, or projects
-    std::vector<double> pull_, told_;          // (open,) what cuts add; (edges,) shares with cuts
-    bool outer_ = false;                       // trees are held by cuts
-    double outside_ = 0.0;                     // what the point violates of the cuts
+    std::vector<Entry> normal_;                    // of planes
+    std::vector<CutRange> planes_;                 // entries of each
+    std::vector<std::unique_ptr<TreeCuts>> cuts_;  // (parts,) null: by corners, or projects
+    std::vector<double> pull_, told_;  // (open,) what cuts add; (edges,) shares with cuts
+    bool outer_ = false;               // trees are held by cuts
+    double outside_ = 0.0;             // what the point violates of the cuts
     const Control* control_ = nullptr;
     int joining_ = 0;  // corners that may join an active set at once
     double over_ = 1.0;

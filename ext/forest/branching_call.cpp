@@ -24,7 +24,7 @@ double lowest_of(const void* table, int64_t n) {
 }  // namespace
 
 BranchingCall::BranchingCall(const Request& request, Control& control)
-    : Call(request, control), t_(*request.model.layout) {
+    : ForestCall(request, control), t_(*request.model.layout) {
     const ForestModel& m = r_.model;
     if (!islands_) {
         int64_t nodes = t_.n;

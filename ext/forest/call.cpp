@@ -118,7 +118,7 @@ const SparseTable* listed_by(const Prepared* p) { return p ? p->listed.get() : n
 namespace {
 
 Report solve(const Request& r, Control& control) {
-    return with_call(r, control, [](Call& call) { return call.solve(); });
+    return with_call(r, control, [](ForestCall& call) { return call.solve(); });
 }
 
 }  // namespace
@@ -168,12 +168,12 @@ Report infer(const Request& r, Control& control) {
 }
 
 Report decode(const Request& r, Control& control) {
-    return with_call(r, control, [](Call& call) { return call.decode(); });
+    return with_call(r, control, [](ForestCall& call) { return call.decode(); });
 }
 
 void show(const Request& r) {
     Control control;
-    with_call(r, control, [](Call& call) { call.show(); });
+    with_call(r, control, [](ForestCall& call) { call.show(); });
 }
 
 const ForestApi* forest_api() {
@@ -181,7 +181,7 @@ const ForestApi* forest_api() {
     return &api;
 }
 
-Call::Call(const Request& request, Control& control)
+ForestCall::ForestCall(const Request& request, Control& control)
     : r_(request),
       c_(request.model.arrays),
       control_(control),
@@ -209,7 +209,7 @@ Call::Call(const Request& request, Control& control)
     order_.erase(std::remove_if(order_.begin(), order_.end(), empty), order_.end());
 }
 
-bool Call::spell() {
+bool ForestCall::spell() {
     if (c_.transition || c_.per_edge) return true;
     const int64_t size = c_.n_labels * c_.n_labels * bytes(c_.dtype);
     spelled_.reset(new (std::nothrow) char[at(size)]);
@@ -220,12 +220,12 @@ bool Call::spell() {
     return true;
 }
 
-Report Call::no_memory() {
+Report ForestCall::no_memory() {
     report_.status = kNoMemory;
     return report_;
 }
 
-Report Call::solve() {
+Report ForestCall::solve() {
     int steps[3];
     const int n_steps = ladder(c_.dtype, r_.narrow, steps);
     // Components that messages one way do not settle are done in full. Those of chains that are
@@ -255,7 +255,7 @@ Report Call::solve() {
     return report_;
 }
 
-Report Call::decode() {
+Report ForestCall::decode() {
     session_.packing.reset();
     if (!best()) return no_memory();
     judge(nullptr);
@@ -263,7 +263,7 @@ Report Call::decode() {
 }
 
 // exp(transition) of each table, and for energies its depth; false when memory is exhausted.
-bool Call::pack() {
+bool ForestCall::pack() {
     packing_.assign(tables_.size(), Packing());
     depth_.assign(r_.energies ? tables_.size() : 0, Packing());
     const Prepared* prepared = arithmetic_ == kLinear64 ? fitting(r_.prepared, c_) : nullptr;
@@ -294,7 +294,7 @@ bool Call::pack() {
     return true;
 }
 
-void Call::fill(Pass& p) {
+void ForestCall::fill(Pass& p) {
     static_cast<Request&>(p) = r_;
     p.log_z = log_z_;
     p.arithmetic = arithmetic_;
@@ -306,7 +306,7 @@ void Call::fill(Pass& p) {
     p.control = &control_;
 }
 
-Scores Call::scores(const Chains& table, int compute, bool turned) {
+Scores ForestCall::scores(const Chains& table, int compute, bool turned) {
     Scratch& s = session_.packing;
     if (table.sparse && !table.per_edge) {
         Scores found;
@@ -334,7 +334,7 @@ Scores Call::scores(const Chains& table, int compute, bool turned) {
     return s.failed ? Scores() : scores_of(level().packing, c, compute, columns, s);
 }
 
-void Call::add_expectations(const std::vector<double>& sums, int64_t size) {
+void ForestCall::add_expectations(const std::vector<double>& sums, int64_t size) {
     const int64_t kk = c_.n_labels * c_.n_labels;
     const bool bare = !is_log(arithmetic_) && !tables_[0].per_edge;  // sums leave the table out
     const auto score = [&](int64_t i, size_t table) {
@@ -355,7 +355,7 @@ void Call::add_expectations(const std::vector<double>& sums, int64_t size) {
 
 // After a pass: `done` gets the components that are, `order_` has those to be done again. False:
 // the call is over, and the report says why.
-bool Call::judge(std::vector<int64_t>* done) {
+bool ForestCall::judge(std::vector<int64_t>* done) {
     if (const int stop = control_.stop.load()) {
         report_.status = stop == 2 ? kNoMemory : kCancelled;
         return false;

@@ -15,12 +15,12 @@ namespace vs {
 
 const PoolApi& pool();
 
-class Call {
+class ForestCall {
   public:
-    Call(const Request& request, Control& control);
-    Call(const Call&) = delete;
-    Call& operator=(const Call&) = delete;
-    virtual ~Call() = default;
+    ForestCall(const Request& request, Control& control);
+    ForestCall(const ForestCall&) = delete;
+    ForestCall& operator=(const ForestCall&) = delete;
+    virtual ~ForestCall() = default;
 
     Report solve();
     Report decode();
@@ -83,7 +83,7 @@ class Call {
     Report no_memory();
 };
 
-class PathCall : public Call {
+class PathCall : public ForestCall {
   public:
     PathCall(const Request& request, Control& control);
     void show() override;
@@ -116,7 +116,7 @@ class PathCall : public Call {
     ForestPlan plan(const std::vector<int64_t>& order, const Cuts& cuts, int arithmetic) const;
 };
 
-class BranchingCall : public Call {
+class BranchingCall : public ForestCall {
   public:
     BranchingCall(const Request& request, Control& control);
     void show() override;

@@ -3,6 +3,8 @@
 // copy that the linker keeps.
 #include "forest/level.h"
 
+#include <type_traits>
+
 #include "forest/branching_draw.h"
 #include "forest/branching_edges.h"
 #include "forest/branching_island_rows.h"
@@ -65,7 +67,22 @@ static int64_t weigh(int dtype, const void* x, int64_t n, double* found) {
 static vs::PathPass* path(vs::Pass* pass) { return static_cast<vs::PathPass*>(pass); }
 static vs::BranchingPass* trees(vs::Pass* pass) { return static_cast<vs::BranchingPass*>(pass); }
 
-// A task of a pass over chains, or over trees.
+// A task that not every arithmetic has.
+template <class D>
+static void run_more(vs::Pass* pass, const vs::Work& w) {
+    switch (w.verb) {
+        case vs::Verb::kPathSample:
+            return sample_task<D>(path(pass), w.item, w.worker);
+        case vs::Verb::kEdges:
+            return tree_edges<D>(trees(pass), w.item, w.sums, w.worker);
+        case vs::Verb::kBranchingSample:
+            return tree_sample<D>(trees(pass), w.item, w.worker);
+        default:  // kPathBest and what belongs to it
+            return best_path(path(pass), w);
+    }
+}
+
+// A task of a pass over chains, or over trees. Float32 from scores in float64: marginals alone.
 template <class D>
 static void run_in(vs::Pass* pass, const vs::Work& w) {
     switch (w.verb) {
@@ -78,49 +95,17 @@ static void run_in(vs::Pass* pass, const vs::Work& w) {
         case vs::Verb::kPathCompare:
         case vs::Verb::kPathPassOn:
             return cut_task<D>(path(pass), w);
-        case vs::Verb::kPathSample:
-            return sample_task<D>(path(pass), w.item, w.worker);
-        case vs::Verb::kPathBest:
-        case vs::Verb::kPathBestProbe:
-        case vs::Verb::kPathBestCompare:
-        case vs::Verb::kPathBestAgain:
-        case vs::Verb::kPathBestScore:
-            return best_path(path(pass), w);
-        case vs::Verb::kUp:
-            return tree_up<D>(trees(pass), w.item.first, w.worker);
-        case vs::Verb::kDown:
-            return tree_down<D>(trees(pass), w.item.first, w.worker);
-        case vs::Verb::kEdges:
-            return tree_edges<D>(trees(pass), w.item, w.sums, w.worker);
-        case vs::Verb::kBranchingSample:
-            return tree_sample<D>(trees(pass), w.item, w.worker);
-    }
-}
-
-// Those of passes for marginals alone.
-template <class D>
-static void run_narrow(vs::Pass* pass, const vs::Work& w) {
-    switch (w.verb) {
-        case vs::Verb::kPathOpen:
-        case vs::Verb::kPathClose:
-            return split_task<D>(path(pass), w.item.first, w.verb == vs::Verb::kPathOpen);
-        case vs::Verb::kPathProbe:
-        case vs::Verb::kPathCompare:
-        case vs::Verb::kPathPassOn:
-            return cut_task<D>(path(pass), w);
         case vs::Verb::kUp:
             return tree_up<D>(trees(pass), w.item.first, w.worker);
         case vs::Verb::kDown:
             return tree_down<D>(trees(pass), w.item.first, w.worker);
         default:
-            return exact_task<D>(path(pass), w);
+            if constexpr (!std::is_same<D, Linear<float, double>>::value) run_more<D>(pass, w);
     }
 }
 
 static void run(vs::Pass* pass, const vs::Work& work) {
-    if (pass->arithmetic == vs::kLinear32of64) {
-        return run_narrow<Linear<float, double>>(pass, work);
-    }
+    if (pass->arithmetic == vs::kLinear32of64) return run_in<Linear<float, double>>(pass, work);
     with_arithmetic(pass->arithmetic, [&](auto d) { run_in<VS_DOMAIN(d)>(pass, work); });
 }
 

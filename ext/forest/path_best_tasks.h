@@ -30,9 +30,9 @@ struct BestLane {
 };
 
 template <class In>
-class Best {
+class BestTasks {
   public:
-    Best(vs::PathPass* pass, const Input<In>& in, int worker)
+    BestTasks(vs::PathPass* pass, const Input<In>& in, int worker)
         : pass_(pass),
           in_(in),
           c_(pass->model.arrays),
@@ -274,7 +274,7 @@ static void best_path(vs::PathPass* pass, const vs::Work& work) {
     const auto in = [&](auto type) {
         using In = decltype(type);
         const Input<In> scores(pass->model.arrays);
-        Best<In>(pass, scores, work.worker).task(work);
+        BestTasks<In>(pass, scores, work.worker).task(work);
     };
     pass->model.arrays.dtype == vs::kFloat32 ? in(float()) : in(double());
 }

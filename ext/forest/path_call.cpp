@@ -20,7 +20,7 @@ std::vector<int64_t> PathCall::by_length(const std::vector<int64_t>& order) cons
     return sorted;
 }
 
-PathCall::PathCall(const Request& request, Control& control) : Call(request, control) {
+PathCall::PathCall(const Request& request, Control& control) : ForestCall(request, control) {
     if (islands_) return;
     report_.counts.segments = static_cast<int64_t>(order_.size());
     report_.counts.sparse = 2 * report_.counts.segments;

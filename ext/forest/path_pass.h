@@ -3,6 +3,7 @@
 
 #include "forest/path_cut.h"
 #include "forest/path_exact.h"
+#include "forest/path_forward.h"
 #include "rows/edges.h"
 #include "rows/pack.h"
 #include "forest/level.h"
@@ -175,7 +176,7 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
         if (!ok) break;
     }
     if (ok && pass->one_way) {
-        ok = engine.group_forward(lanes, m, Role::kPass);
+        ok = forward_alone(engine, d, ticker, lanes, m, scratch);
         for (int r = 0; r < m; ++r) {
             Lane<D>& s = lanes[r];
             if (!ok) s.status = vs::kCancelled;

@@ -1,3 +1,4 @@
+#include <limits>
 #include <vector>
 
 #include "core/score.h"
@@ -10,7 +11,7 @@ namespace {
 
 // A variable of a forest: its component, the neighbour before it (-1: none) and the table of the
 // edge from there; start and end scores where a chain has them.
-struct Variable {
+struct ForestVariable {
     int64_t component, before, table;
     const void *start, *end;
 };
@@ -23,15 +24,16 @@ void each_variable(const ForestModel& m, F f) {
         for (int64_t i = 0; i < c.n_positions; ++i) {
             const int64_t tree = m.layout->tree[at(m.layout->slot[at(i)])];
             const int64_t p = m.parent[i];
-            f(i, Variable{tree, p, p < 0 ? 0 : table_of(m, i), nullptr, nullptr});
+            f(i, ForestVariable{tree, p, p < 0 ? 0 : table_of(m, i), nullptr, nullptr});
         }
         return;
     }
     for (int64_t s = 0; s < c.n_sequences; ++s) {
         const int64_t begin = c.offset[s], end = c.offset[s + 1];
         for (int64_t i = begin; i < end; ++i) {
-            f(i, Variable{s, i == begin ? -1 : i - 1, c.per_edge ? c.edge[s] + i - 1 - begin : 0,
-                          i == begin ? c.start : nullptr, i == end - 1 ? c.end : nullptr});
+            f(i,
+              ForestVariable{s, i == begin ? -1 : i - 1, c.per_edge ? c.edge[s] + i - 1 - begin : 0,
+                             i == begin ? c.start : nullptr, i == end - 1 ? c.end : nullptr});
         }
     }
 }
@@ -39,7 +41,7 @@ void each_variable(const ForestModel& m, F f) {
 template <class T>
 void expected_of(const ForestModel& m, const T* marginals, const double* energies,
                  const double* largest, std::vector<Expected>& sums) {
-    each_variable(m, [&](int64_t i, const Variable& v) {
+    each_variable(m, [&](int64_t i, const ForestVariable& v) {
         Expected& sum = sums[at(v.component)];
         const T* more[2] = {static_cast<const T*>(v.start), static_cast<const T*>(v.end)};
         // The energy of an edge stands with the first variable of a chain, with the child of a
@@ -50,24 +52,46 @@ void expected_of(const ForestModel& m, const T* marginals, const double* energie
     });
 }
 
+// The log-potentials of given states.
+template <class T>
+void add_scores(const ForestModel& m, const int64_t* states, std::vector<ScoreSum>& sums) {
+    const Chains& c = m.arrays;
+    const int64_t K = c.n_labels;
+    const auto score = [](const void* array, int64_t i) {
+        return static_cast<double>(static_cast<const T*>(array)[i]);
+    };
+    ScoreSum sum;  // of the component under way, which mostly goes on
+    int64_t component = -1;
+    each_variable(m, [&](int64_t i, const ForestVariable& v) {
+        const int64_t k = states[i];
+        double x = score(c.unary, i * K + k);
+        if (v.start) x += score(v.start, k);
+        if (v.end) x += score(v.end, k);
+        if (v.before >= 0) {
+            const int64_t l = states[v.before];
+            x += c.transition ? score(c.transition, (v.table * K + l) * K + k)
+                              : c.sparse->at_pair(c.dtype, l, k);
+        }
+        if (c.allowed && !c.allowed[i * K + k]) x = -std::numeric_limits<double>::infinity();
+        if (v.component != component) {
+            if (component >= 0) sums[at(component)] = sum;
+            component = v.component;
+            sum = sums[at(component)];
+        }
+        sum.add(x);
+    });
+    if (component >= 0) sums[at(component)] = sum;
+}
+
 }  // namespace
 
 void score(const ForestModel& m, const int64_t* states, double* scores) {
-    const Chains& c = m.arrays;
-    const int64_t K = c.n_labels;
-    std::vector<Score> sums(at(c.n_sequences));
-    each_variable(m, [&](int64_t i, const Variable& v) {
-        const int64_t k = states[i];
-        double x = local_score(c, i, k);
-        if (v.start) x += entry(c, v.start, k);
-        if (v.end) x += entry(c, v.end, k);
-        if (v.before >= 0) {
-            const int64_t l = states[v.before];
-            x += c.transition ? entry(c, c.transition, (v.table * K + l) * K + k)
-                              : c.sparse->at_pair(c.dtype, l, k);
-        }
-        sums[at(v.component)].add(x);
-    });
+    std::vector<ScoreSum> sums(at(m.arrays.n_sequences));
+    if (m.arrays.dtype == kFloat32) {
+        add_scores<float>(m, states, sums);
+    } else {
+        add_scores<double>(m, states, sums);
+    }
     for (std::size_t s = 0; s < sums.size(); ++s) scores[s] = sums[s].total();
 }
 

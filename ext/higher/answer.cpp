@@ -9,8 +9,8 @@ namespace {
 enum Stop : int { kNothing, kAsked, kMemory };
 
 struct Job {
-    const Model& model;
-    const Ask& ask;
+    const LongerModel& model;
+    const LongerRequest& ask;
     Control* control;
     std::vector<LogTable> tables;
     std::vector<int64_t> position;  // of each sequence where nothing is left, or -1
@@ -39,8 +39,8 @@ struct Job {
 
 }  // namespace
 
-Answer answer(const Model& model, const Ask& ask, const PoolApi& pool, int threads,
-              Control* control) {
+LongerReport answer(const LongerModel& model, const LongerRequest& ask, const PoolApi& pool,
+                    int threads, Control* control) {
     const int64_t K = model.labels;
     Job job{model, ask, control, {}, {}};
     job.position.assign(static_cast<size_t>(model.sequences), -1);
@@ -53,7 +53,7 @@ Answer answer(const Model& model, const Ask& ask, const PoolApi& pool, int threa
     const int64_t tasks = ask.triples ? ask.chunks : model.sequences;
     pool.run_plan(Plan(model.longest ? "segments" : "order 2", tasks), Job::task, &job, threads,
                   control);
-    Answer a;
+    LongerReport a;
     const int stop = control->stop.load();
     if (stop != kNothing) {
         a.status = stop == kMemory ? kNoMemory : kCancelled;

@@ -9,7 +9,7 @@
 namespace vs::higher {
 
 // B sequences end to end, float64 throughout; -inf forbids.
-struct Model {
+struct LongerModel {
     int64_t labels = 0, sequences = 0;
     const int64_t* offset = nullptr;     // (B + 1,) first position of each sequence
     const double* unary = nullptr;       // (N, K)
@@ -22,7 +22,7 @@ struct Model {
 };
 
 // The answers that are wanted; null is not.
-struct Ask {
+struct LongerRequest {
     double* log_z = nullptr;      // (B,), or the scores of the best (n_best, B)
     double* marginals = nullptr;  // (N, K)
     // Marginals of neighbours (edges, K, K), edge i of a sequence after those before it, or of
@@ -40,12 +40,12 @@ struct Ask {
     int64_t size = 0;
 };
 
-struct Answer {
+struct LongerReport {
     Status status = kOk;
     int64_t sequence = -1, position = -1;  // the first that is impossible, and where
 };
 
-Answer answer(const Model& model, const Ask& ask, const PoolApi& pool, int threads,
-              Control* control);
+LongerReport answer(const LongerModel& model, const LongerRequest& ask, const PoolApi& pool,
+                    int threads, Control* control);
 
 }  // namespace vs::higher

@@ -12,7 +12,7 @@ namespace vs::higher {
 
 class Run {
   public:
-    Run(const Model& model, const Ask& ask, Control* control)
+    Run(const LongerModel& model, const LongerRequest& ask, Control* control)
         : m_(model), ask_(ask), control_(control), k_(model.labels) {}
 
     // Answers for sequence s. False: nothing is possible from `position` on, or a poll said stop.
@@ -82,8 +82,8 @@ class Run {
         return weight_[static_cast<size_t>((i * m_.longest + d - 1) * k_)];
     }
 
-    const Model& m_;
-    const Ask& ask_;
+    const LongerModel& m_;
+    const LongerRequest& ask_;
     Control* control_;
     int64_t k_, first_ = 0, n_ = 0;
     std::vector<double> forward_, entry_, backward_, work_, weight_;

@@ -17,7 +17,7 @@ namespace vs::hmm {
 // so that Z is the product of sum x_i. Underflow takes less than 1e-200 of the mass of a row;
 // a row whose sums are below kLeast, or in which the two directions share less than that, is
 // refused, and with it the call: the engine of chains has the range for it.
-struct Few {
+struct FewStates {
     static constexpr double kLeast = 1e-100;
     static constexpr int64_t kRows = 2048;  // of a task
 
@@ -39,10 +39,10 @@ struct Few {
 };
 
 // False: refused, and nothing that was written counts.
-bool expect(const Few& f, const PoolApi& pool, int threads, Control* control);
+bool expect(const FewStates& f, const PoolApi& pool, int threads, Control* control);
 
 // The best states, in logarithms. Of equals the first state wins, as in the engine of chains.
-struct Best {
+struct BestStates {
     int64_t n, states, padded, sequences;
     const int64_t* offset;                 // (sequences + 1,)
     const double *scores, *start, *table;  // (n, states), (states,), (states, states): logarithms
@@ -53,7 +53,7 @@ struct Best {
 };
 
 // False: a sequence is impossible, and nothing that was written counts.
-bool best(const Best& b, const PoolApi& pool, int threads, Control* control);
+bool best(const BestStates& b, const PoolApi& pool, int threads, Control* control);
 
 // scores = constant - sum_f white_f^2, at least `least`; white = scale (x - mean), where scale is a
 // diagonal, or a lower triangle.
@@ -85,6 +85,15 @@ void dirichlet(double* counts, const double* before, int64_t count, int64_t n, d
 // sums (states, alphabet) of posteriors (n, states) by symbol.
 void by_symbol(const int64_t* symbols, const double* posteriors, int64_t n, int64_t states,
                int64_t alphabet, double* sums);
+
+// Rows of a sequence that goes on from `state`: for each, a state and a symbol are drawn by
+// uniforms (n, 2). steps (states, states) and emissions (states, alphabet) are cumulated.
+struct Draw {
+    int64_t n, states, alphabet, state;
+    const double *steps, *emissions, *uniforms;
+    int64_t *drawn, *symbols;  // (n,)
+};
+void draw(const Draw& d);
 
 int64_t padded(int64_t states);
 void use_simd(const SimdApi* simd) noexcept;

@@ -11,8 +11,8 @@
 
 namespace VS_NS {
 
-using vs::hmm::Best;
-using vs::hmm::Few;
+using vs::hmm::BestStates;
+using vs::hmm::FewStates;
 using vs::hmm::Normal;
 
 template <int kP>
@@ -98,7 +98,7 @@ struct FewRows {
         });
     }
 
-    static void local(const Few& f, int64_t first, int64_t last) {
+    static void local(const FewStates& f, int64_t first, int64_t last) {
         if (f.symbols != nullptr) {
             for (int64_t i = first; i < last; ++i) {
                 store(load(f.symbol_rows + f.symbols[i] * kP), f.local + i * kP);
@@ -121,13 +121,13 @@ struct FewRows {
 
     // Forward rows of a sequence, one after the other.
     struct Forward {
-        const Few& f;
+        const FewStates& f;
         int64_t first;
         double before, mass, logs = 0.0, top;
         bool fine;
         alignas(64) double table[kP * kP];
 
-        Forward(const Few& few, int64_t sequence) : f(few), first(f.offset[sequence]) {
+        Forward(const FewStates& few, int64_t sequence) : f(few), first(f.offset[sequence]) {
             alignas(64) double start[kP] = {};
             pad(f.table, f.states, false, 0.0, table);
             for (int64_t k = 0; k < f.states; ++k) start[k] = f.start[k];
@@ -135,7 +135,7 @@ struct FewRows {
             store(x, f.forward + first * kP);
             before = mass = sum(x);
             top = f.top[first];
-            fine = before > Few::kLeast;
+            fine = before > FewStates::kLeast;
         }
         VS_INLINE void step(int64_t j) {  // row first + j
             const int64_t i = first + j;
@@ -143,7 +143,7 @@ struct FewRows {
             const Row x = times(product(f.forward + (i - 1) * kP, table), scaled);
             store(x, f.forward + i * kP);
             before = sum(x);
-            fine = fine && before > Few::kLeast;
+            fine = fine && before > FewStates::kLeast;
             mass *= before;
             top += f.top[i];
             if (mass < 1e-180) {
@@ -156,13 +156,14 @@ struct FewRows {
 
     // Backward rows likewise, from the last.
     struct Backward {
-        const Few& f;
+        const FewStates& f;
         int64_t last;
         double before;
         bool fine = true;
         alignas(64) double table[kP * kP], g[kP];
 
-        Backward(const Few& few, int64_t sequence) : f(few), last(f.offset[sequence + 1] - 1) {
+        Backward(const FewStates& few, int64_t sequence)
+            : f(few), last(f.offset[sequence + 1] - 1) {
             alignas(64) double ones[kP] = {};
             pad(f.table, f.states, true, 0.0, table);
             for (int64_t k = 0; k < f.states; ++k) ones[k] = 1.0;
@@ -177,7 +178,7 @@ struct FewRows {
             const Row b = product(g, table);
             store(b, f.backward + i * kP);
             before = sum(b);
-            fine = fine && before > Few::kLeast;
+            fine = fine && before > FewStates::kLeast;
         }
     };
 
@@ -196,19 +197,19 @@ struct FewRows {
             if (!ticker.go_on(end - first)) return;
         }
     }
-    static bool forward(const Few& f, int64_t sequence, bool caller) {
+    static bool forward(const FewStates& f, int64_t sequence, bool caller) {
         Forward pass(f, sequence);
         walk(f, length(f, sequence), caller, [&](int64_t j) VS_INLINE_LAMBDA { pass.step(j); });
         f.log_z[sequence] = pass.log_z();
         return pass.fine;
     }
-    static bool backward(const Few& f, int64_t sequence, bool caller) {
+    static bool backward(const FewStates& f, int64_t sequence, bool caller) {
         Backward pass(f, sequence);
         walk(f, length(f, sequence), caller, [&](int64_t j) VS_INLINE_LAMBDA { pass.step(j); });
         return pass.fine;
     }
     // Neither direction waits for the other: side by side they take little longer than one.
-    static bool both(const Few& f, int64_t sequence, bool caller) {
+    static bool both(const FewStates& f, int64_t sequence, bool caller) {
         Forward there(f, sequence);
         Backward back(f, sequence);
         walk(f, length(f, sequence), caller, [&](int64_t j) VS_INLINE_LAMBDA {
@@ -220,7 +221,7 @@ struct FewRows {
     }
 
     // Posteriors of some rows, and the transitions into them.
-    static bool meet(const Few& f, int64_t first, int64_t last, double* sums) {
+    static bool meet(const FewStates& f, int64_t first, int64_t last, double* sums) {
         Row total[kP];
         for (int l = 0; l < kP; ++l) {
             each<kV>([&](auto j) VS_INLINE_LAMBDA { total[l].v[j] = V::set1(0.0); });
@@ -237,7 +238,7 @@ struct FewRows {
             const Row x = load(f.forward + i * kP), b = load(f.backward + i * kP);
             const Row both = times(x, b);
             const double mass = sum(both), own = sum(x);
-            fine = fine && mass > Few::kLeast * own * sum(b);
+            fine = fine && mass > FewStates::kLeast * own * sum(b);
             store_states(times(both, 1.0 / mass), states, f.posteriors + i * states);
             if (i == f.offset[sequence] || sums == nullptr) continue;
             const double* before = f.forward + (i - 1) * kP;
@@ -266,7 +267,7 @@ struct FewRows {
         return at;
     }
 
-    static bool best(const Best& b, int64_t sequence, bool caller) {
+    static bool best(const BestStates& b, int64_t sequence, bool caller) {
         alignas(64) double table[kP * kP];
         pad(b.table, b.states, false, -INFINITY, table);
         const int states = static_cast<int>(b.states);

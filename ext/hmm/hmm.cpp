@@ -17,75 +17,87 @@ const Level& level() { return at_level<Level>(g_simd->level()); }
 // Other threads take longer to wake up than so many numbers to compute.
 int threads_for(int64_t numbers, int threads) { return numbers < (1 << 15) ? 1 : threads; }
 
-int64_t pieces_of(int64_t n) { return (n + Few::kRows - 1) / Few::kRows; }
+int64_t pieces_of(int64_t n) { return (n + FewStates::kRows - 1) / FewStates::kRows; }
 
 // The first sequence of each group, and the end.
 std::vector<int64_t> grouped(const int64_t* offset, int64_t sequences) {
     std::vector<int64_t> groups;
     for (int64_t s = 0; s < sequences; ++s) {
-        if (groups.empty() || offset[s] - offset[groups.back()] >= Few::kRows) groups.push_back(s);
+        if (groups.empty() || offset[s] - offset[groups.back()] >= FewStates::kRows)
+            groups.push_back(s);
     }
     groups.push_back(sequences);
     return groups;
 }
 
-struct Work {
-    const Few* few;
-    std::vector<int64_t> groups;
+struct ExpectContext {
+    const FewStates* few;
+    Tasks tasks;
     std::vector<double> sums;
     std::atomic<bool> fine{true};
 };
 
-void local_task(void* context, int64_t task, int) {
-    const Few& f = *static_cast<Work*>(context)->few;
-    level().local(f, task * Few::kRows, std::min(f.n, (task + 1) * Few::kRows));
-}
-
-using Pass = bool (*)(const Few&, int64_t, bool);
-
-bool pass_group(const Work& w, int64_t group, Pass pass, bool caller) {
-    bool fine = true;
-    for (int64_t s = w.groups[at(group)]; s < w.groups[at(group) + 1]; ++s) {
-        fine = pass(*w.few, s, caller) && fine;
+// Local factors of rows, and passes through groups of sequences, each of which waits for its own
+// rows. The directions are tasks of their own where there are fewer groups than threads.
+Tasks plan_passes(const FewStates& f, int threads) {
+    Tasks tasks;
+    const std::vector<int64_t> groups = grouped(f.offset, f.sequences);
+    const int64_t n_groups = static_cast<int64_t>(groups.size()) - 1;
+    for (int64_t i = 0; i < f.n; i += FewStates::kRows) {
+        tasks.add(TaskKind::kPiece, i, std::min(f.n, i + FewStates::kRows), 0.0);
     }
-    return fine;
-}
-
-// A direction of a group of sequences, where there are few groups.
-void direction_task(void* context, int64_t task, int worker) {
-    Work& w = *static_cast<Work*>(context);
-    const auto pass = task % 2 == 0 ? level().forward : level().backward;
-    if (!pass_group(w, task / 2, pass, worker == 0)) {
-        w.fine.store(false, std::memory_order_relaxed);
+    const auto pass = [&](TaskKind kind, int64_t first, int64_t last) {
+        const int64_t task = tasks.add(kind, first, last, 0.0);
+        const int64_t begin = f.offset[first], end = f.offset[last];
+        for (int64_t p = begin / FewStates::kRows; p * FewStates::kRows < end; ++p)
+            tasks.edge(p, task);
+    };
+    for (int64_t g = 0; g < n_groups; ++g) {
+        const int64_t first = groups[at(g)], last = groups[at(g) + 1];
+        if (threads > n_groups && f.posteriors) {
+            pass(TaskKind::kForward, first, last);
+            pass(TaskKind::kBackward, first, last);
+        } else {
+            pass(TaskKind::kSequences, first, last);
+        }
     }
+    tasks.finish();
+    return tasks;
 }
 
-void group_task(void* context, int64_t task, int worker) {
-    Work& w = *static_cast<Work*>(context);
-    const auto pass = w.few->posteriors ? level().both : level().forward;
-    if (!pass_group(w, task, pass, worker == 0)) {
-        w.fine.store(false, std::memory_order_relaxed);
+void pass_task(void* context, int64_t task, int worker) {
+    ExpectContext& w = *static_cast<ExpectContext*>(context);
+    const FewStates& f = *w.few;
+    const Level& to = level();
+    const Item item = w.tasks.item(task);
+    const TaskKind kind = w.tasks.kind(task);
+    if (kind == TaskKind::kPiece) return to.local(f, item.first, item.last);
+    const auto pass = kind == TaskKind::kBackward                   ? to.backward
+                      : kind == TaskKind::kForward || !f.posteriors ? to.forward
+                                                                    : to.both;
+    for (int64_t s = item.first; s < item.last; ++s) {
+        if (!pass(f, s, worker == 0)) w.fine.store(false, std::memory_order_relaxed);
     }
 }
 
 void meet_task(void* context, int64_t task, int) {
-    Work& w = *static_cast<Work*>(context);
-    const Few& f = *w.few;
+    ExpectContext& w = *static_cast<ExpectContext*>(context);
+    const FewStates& f = *w.few;
     double* sums = f.sums ? w.sums.data() + task * f.padded * f.padded : nullptr;
-    const int64_t first = task * Few::kRows;
-    if (!level().meet(f, first, std::min(f.n, first + Few::kRows), sums)) {
+    const int64_t first = task * FewStates::kRows;
+    if (!level().meet(f, first, std::min(f.n, first + FewStates::kRows), sums)) {
         w.fine.store(false, std::memory_order_relaxed);
     }
 }
 
-struct BestWork {
-    const Best* best;
+struct BestContext {
+    const BestStates* best;
     std::vector<int64_t> groups;
     std::atomic<bool> fine{true};
 };
 
 void best_task(void* context, int64_t task, int worker) {
-    BestWork& w = *static_cast<BestWork*>(context);
+    BestContext& w = *static_cast<BestContext*>(context);
     for (int64_t s = w.groups[at(task)]; s < w.groups[at(task) + 1]; ++s) {
         if (!level().best(*w.best, s, worker == 0)) w.fine.store(false, std::memory_order_relaxed);
     }
@@ -93,11 +105,11 @@ void best_task(void* context, int64_t task, int worker) {
 
 void normal_task(void* context, int64_t task, int) {
     const Normal& d = *static_cast<const Normal*>(context);
-    level().normal(d, task * Few::kRows, std::min(d.n, (task + 1) * Few::kRows));
+    level().normal(d, task * FewStates::kRows, std::min(d.n, (task + 1) * FewStates::kRows));
 }
 
 // Rows of the alphabet over their largest numbers, and the logarithms of those.
-void spell(const Few& f, std::vector<double>& rows, std::vector<double>& tops) {
+void spell(const FewStates& f, std::vector<double>& rows, std::vector<double>& tops) {
     rows.assign(at(f.alphabet * f.padded), 0.0);
     tops.assign(at(f.alphabet), 0.0);
     for (int64_t k = 0; k < f.states; ++k) {
@@ -120,8 +132,8 @@ void use_simd(const SimdApi* simd) noexcept { g_simd = simd; }
 
 int64_t padded(int64_t states) { return level().padded(states); }
 
-bool expect(const Few& given, const PoolApi& pool, int most, Control* control) {
-    Few f = given;
+bool expect(const FewStates& given, const PoolApi& pool, int most, Control* control) {
+    FewStates f = given;
     std::vector<double> symbol_rows, symbol_tops;
     if (f.symbols != nullptr) {
         spell(f, symbol_rows, symbol_tops);
@@ -129,17 +141,12 @@ bool expect(const Few& given, const PoolApi& pool, int most, Control* control) {
         f.symbol_tops = symbol_tops.data();
     }
     const int threads = threads_for(f.n * f.padded, most);
-    Work w;
+    ExpectContext w;
     w.few = &f;
-    w.groups = grouped(f.offset, f.sequences);
-    const int64_t groups = static_cast<int64_t>(w.groups.size()) - 1, pieces = pieces_of(f.n);
+    w.tasks = plan_passes(f, threads);
+    const int64_t pieces = pieces_of(f.n);
     if (f.sums) w.sums.assign(at(pieces * f.padded * f.padded), 0.0);
-    pool.run_plan(Plan("local", pieces), local_task, &w, threads, control);
-    if (control->stop.load() == 0) {
-        const bool apart = threads > groups && f.posteriors;
-        pool.run_plan(Plan("passes", apart ? 2 * groups : groups),
-                      apart ? direction_task : group_task, &w, threads, control);
-    }
+    pool.run_plan(w.tasks.view("passes"), pass_task, &w, threads, control);
     if (control->stop.load() == 0 && w.fine.load() && f.posteriors) {
         pool.run_plan(Plan("posteriors", pieces), meet_task, &w, threads, control);
     }
@@ -156,8 +163,8 @@ bool expect(const Few& given, const PoolApi& pool, int most, Control* control) {
     return true;
 }
 
-bool best(const Best& b, const PoolApi& pool, int threads, Control* control) {
-    BestWork w;
+bool best(const BestStates& b, const PoolApi& pool, int threads, Control* control) {
+    BestContext w;
     w.best = &b;
     w.groups = grouped(b.offset, b.sequences);
     pool.run_plan(Plan("best", static_cast<int64_t>(w.groups.size()) - 1), best_task, &w,
@@ -233,6 +240,21 @@ void by_symbol(const int64_t* symbols, const double* posteriors, int64_t n, int6
     }
     for (int64_t k = 0; k < states; ++k) {
         for (int64_t s = 0; s < alphabet; ++s) sums[k * alphabet + s] = rows[at(s * states + k)];
+    }
+}
+
+// The first of cumulated probabilities that is larger; 0 where rounding leaves none.
+static int64_t chosen(const double* sums, int64_t n, double uniform) {
+    const int64_t found = std::upper_bound(sums, sums + n, uniform) - sums;
+    return found < n ? found : 0;
+}
+
+void draw(const Draw& d) {
+    int64_t state = d.state;
+    for (int64_t i = 0; i < d.n; ++i) {
+        state = chosen(d.steps + state * d.states, d.states, d.uniforms[2 * i]);
+        d.drawn[i] = state;
+        d.symbols[i] = chosen(d.emissions + state * d.alphabet, d.alphabet, d.uniforms[2 * i + 1]);
     }
 }
 

@@ -18,19 +18,21 @@ int64_t padded(int64_t states) {
     : f.padded == 8    ? FewRows<8>::call      \
                        : FewRows<16>::call
 
-void local(const Few& f, int64_t first, int64_t last) { VS_FEW(local(f, first, last)); }
-bool forward(const Few& f, int64_t sequence, bool caller) {
+void local(const FewStates& f, int64_t first, int64_t last) { VS_FEW(local(f, first, last)); }
+bool forward(const FewStates& f, int64_t sequence, bool caller) {
     return VS_FEW(forward(f, sequence, caller));
 }
-bool backward(const Few& f, int64_t sequence, bool caller) {
+bool backward(const FewStates& f, int64_t sequence, bool caller) {
     return VS_FEW(backward(f, sequence, caller));
 }
-bool both(const Few& f, int64_t sequence, bool caller) { return VS_FEW(both(f, sequence, caller)); }
-bool meet(const Few& f, int64_t first, int64_t last, double* sums) {
+bool both(const FewStates& f, int64_t sequence, bool caller) {
+    return VS_FEW(both(f, sequence, caller));
+}
+bool meet(const FewStates& f, int64_t first, int64_t last, double* sums) {
     return VS_FEW(meet(f, first, last, sums));
 }
 
-bool best(const Best& f, int64_t sequence, bool caller) {
+bool best(const BestStates& f, int64_t sequence, bool caller) {
     return VS_FEW(best(f, sequence, caller));
 }
 

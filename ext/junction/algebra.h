@@ -29,7 +29,7 @@ struct Linear64 {
 };
 
 // Logarithms; plus is max.
-struct Best {
+struct MaxLogs {
     using T = double;
     static constexpr bool kChecked = false;
     static T zero() { return -INFINITY; }

@@ -59,7 +59,7 @@ class Drawing {
             open(c);
             int64_t chosen = 0;
             Status status;
-            if constexpr (std::is_same_v<A, Best>) {
+            if constexpr (std::is_same_v<A, MaxLogs>) {
                 status = choose_best(&poll, &chosen);
             } else {
                 const bool root = s_.c.l.clique[c].message.var.empty();
@@ -286,8 +286,8 @@ struct Samples {
 
 }  // namespace
 
-Status best_states(const State<Best>& s, Control* control, int64_t* states) {
-    return Drawing<Best>(s).draw(nullptr, {control}, nullptr, states);
+Status best_states(const State<MaxLogs>& s, Control* control, int64_t* states) {
+    return Drawing<MaxLogs>(s).draw(nullptr, {control}, nullptr, states);
 }
 
 template <class A>

@@ -9,7 +9,7 @@
 namespace vs::junction {
 
 // After a way up in logarithms.
-Status best_states(const State<Best>& s, Control* control, int64_t* states);
+Status best_states(const State<MaxLogs>& s, Control* control, int64_t* states);
 
 // After a way up. `uniforms` (size, cliques), `states` (size, n): every row of states depends on
 // its row of uniforms alone.

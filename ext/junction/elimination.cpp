@@ -50,13 +50,13 @@ class Knockout {
     std::vector<Key> key_;
 };
 
-enum class Rule : int { kMinFill, kWeightedMinFill, kMinWeight };
+enum class EliminationRule : int { kMinFill, kWeightedMinFill, kMinWeight };
 
 // Eliminates the variable with the smallest score of the rule, again and again. Ties go to the
 // smaller table, then to a random number (seed 0: to the lowest variable).
 class Greedy {
   public:
-    Greedy(const Moral& m, Rule rule, uint64_t seed, Control* control)
+    Greedy(const Moral& m, EliminationRule rule, uint64_t seed, Control* control)
         : values_(m.values),
           near_(m.near),
           rule_(rule),
@@ -123,14 +123,14 @@ class Greedy {
         return cancelled_;
     }
     double edge(int32_t a, int32_t b) const {
-        return rule_ == Rule::kWeightedMinFill ? values_[a] * values_[b] : 1.0;
+        return rule_ == EliminationRule::kWeightedMinFill ? values_[a] * values_[b] : 1.0;
     }
     // The fill of a hub is computed only once its degree has come down: it costs the square.
     static constexpr int32_t kHub = 512;
     void push(int32_t v) {
         operations_ += 8;
         double score = bits_[v];
-        if (rule_ != Rule::kMinWeight) {
+        if (rule_ != EliminationRule::kMinWeight) {
             if (!known_[v] && degree_[v] <= kHub) {
                 fill_[v] = fill(v);
                 known_[v] = 1;
@@ -214,7 +214,7 @@ class Greedy {
     // Adds the edge (a, b); a's neighbours are marked with now_.
     void join(int32_t a, int32_t b) {
         operations_ += static_cast<int64_t>(near_[a].size() + near_[b].size());
-        if (rule_ != Rule::kMinWeight) {
+        if (rule_ != EliminationRule::kMinWeight) {
             const double w = edge(a, b);
             common_.clear();
             for (int32_t c : near_[b]) {
@@ -246,7 +246,7 @@ class Greedy {
 
     const std::vector<double>& values_;
     std::vector<Set> near_;
-    Rule rule_;
+    EliminationRule rule_;
     int32_t n_, now_ = 0;
     int64_t operations_ = 0, due_ = 0;
     Poll poll_;
@@ -265,7 +265,8 @@ Found best_elimination(const Moral& m, const Search& search, Control* control, E
     constexpr double kTrivial = 4096.0;  // tables below this are not worth a second order
     constexpr double kBudget = 1.5e7;    // operations, 0.1 s, while every order is too large
     constexpr int64_t kRestarts = 1000;
-    const Rule rules[3] = {Rule::kMinFill, Rule::kWeightedMinFill, Rule::kMinWeight};
+    const EliminationRule rules[3] = {EliminationRule::kMinFill, EliminationRule::kWeightedMinFill,
+                                      EliminationRule::kMinWeight};
     // An operation takes about as long as two table entries do in propagation.
     const auto budget = [&] { return search.effort * 0.1 * std::min(best->size, search.fits); };
     double spent = 0.0;
@@ -278,7 +279,7 @@ Found best_elimination(const Moral& m, const Search& search, Control* control, E
             if (any && restart > 0 && spent >= budget()) break;
             if (!any && spent >= kBudget) break;
         }
-        const Rule rule = rules[restart > 0 ? restart % 3 : *tried];
+        const EliminationRule rule = rules[restart > 0 ? restart % 3 : *tried];
         const uint64_t seed =
             restart > 0 ? mix(search.seed * 1000003u + static_cast<uint64_t>(restart)) | 1u : 0u;
         Elimination e;

@@ -122,7 +122,7 @@ void open_factor(const Graph& g, const Domains& d, const Factor& f, const Set& s
     if (!(high > -INFINITY)) high = least = 0.0;
     *top = high;
     *low = least;
-    const double take = std::is_same_v<A, Best> ? 0.0 : high;
+    const double take = std::is_same_v<A, MaxLogs> ? 0.0 : high;
     const size_t n = by->logs.size();
     out->resize(n);
     typename A::T* const to = out->data();
@@ -225,7 +225,7 @@ void load(State<A>* s, size_t c, Loading<A>* by) {
             done = st.factors.size() == 1 && tables[k].var == st.dims.var;
             open_factor<A>(s->c.g, d, f, scope, tables[k].var, by, &top, &low,
                            done ? &own.tables[i] : &tables[k].x);
-            if (!std::is_same_v<A, Best>) s->shift[c].add(top);
+            if (!std::is_same_v<A, MaxLogs>) s->shift[c].add(top);
             own.low[i] += (low - top) * kLog2e;
         }
         if (done) continue;
@@ -262,6 +262,6 @@ void add_expected(const Graph& g, const Domains& d, const Factor& f, const Set& 
 
 template void load(State<Linear64>*, size_t, Loading<Linear64>*);
 template void load(State<LinearWide>*, size_t, Loading<LinearWide>*);
-template void load(State<Best>*, size_t, Loading<Best>*);
+template void load(State<MaxLogs>*, size_t, Loading<MaxLogs>*);
 
 }  // namespace vs::junction

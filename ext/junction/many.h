@@ -23,7 +23,7 @@ const LaneLevel& lane_level();
 enum Answer : uint8_t { kAnswered = 0, kImpossible = 1, kTooSmall = 2 };
 
 // Questions and where their answers go. Answers with a null pointer are not wanted.
-struct Rows {
+struct EvidenceRows {
     const int32_t* codes = nullptr;  // (rows, n) states, -1 where not known
     int64_t rows = 0;
     const int64_t* ptr = nullptr;    // (n + 1,) where the marginals of a variable begin
@@ -44,7 +44,7 @@ class Many {
     double entries() const { return entries_; }
     // Makes the tables of all cliques. kWiden: their numbers are too far apart.
     Status load(const double* const* table, const double* const* soft, Control* control);
-    Status run(const Rows& rows, int threads, Control* control) const;
+    Status run(const EvidenceRows& rows, int threads, Control* control) const;
 
   private:
     struct Meeting {  // what every row, or where it varies every entry, meets of another table
@@ -79,14 +79,14 @@ class Many {
     void place(Clique* c);
     Status load_clique(Clique* c, const double* const* table, const double* const* soft,
                        Control* control);
-    bool find_states(const Rows& q, int64_t row, Worker* w, int lane) const;
-    void solve(const Rows& q, const int64_t* row, int n, const double* weight, Worker* w,
+    bool find_states(const EvidenceRows& q, int64_t row, Worker* w, int lane) const;
+    void solve(const EvidenceRows& q, const int64_t* row, int n, const double* weight, Worker* w,
                uint8_t* answer, double* log_z) const;
-    void write(const Rows& q, const Worker& w, int k, double* out) const;
+    void write(const EvidenceRows& q, const Worker& w, int k, double* out) const;
     void meet(const Clique& c, Worker* w) const;
     void up(Worker* w, const LaneLevel& level) const;
     void down(Worker* w, const LaneLevel& level, bool marginals, const double* weight) const;
-    void add_counts(const Rows& q, Worker* w, double* counts) const;
+    void add_counts(const EvidenceRows& q, Worker* w, double* counts) const;
 
     const Graph& g_;
     Domains d_;

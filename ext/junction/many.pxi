@@ -1,8 +1,8 @@
 # Many questions at once: included by junction.pyx.
 
 cdef extern from "junction/many.h" namespace "vs::junction" nogil:
-    cdef cppclass Rows:
-        Rows()
+    cdef cppclass EvidenceRows:
+        EvidenceRows()
         const int32_t* codes
         int64_t rows
         const int64_t* ptr
@@ -16,7 +16,7 @@ cdef extern from "junction/many.h" namespace "vs::junction" nogil:
         ManyQuestions(const Graph&, const Domains&, const Cliques&, const TableLayout&) except +
         double entries()
         int load(const double* const*, const double* const*, Control*) except +
-        int run(const Rows&, int, Control*) except +
+        int run(const EvidenceRows&, int, Control*) except +
 
 
 cdef class Many:
@@ -63,7 +63,7 @@ cdef class Many:
         that `table` gives a place to, for each factor, or -1.
         """
         cdef Call call = Call(codes.shape[0], deadline, progress, late)
-        cdef Rows q
+        cdef EvidenceRows q
         cdef int status
         q.codes = <const int32_t*>cnp.PyArray_DATA(<cnp.ndarray>codes)
         q.rows = codes.shape[0]

@@ -38,7 +38,8 @@ uint64_t row_hash(const int32_t* x, int64_t n) {
 
 // The variables of `order` that some row knows, as many as have their codes in 64 bits; and how
 // many bits each of them takes.
-std::vector<std::pair<int32_t, int>> packed(const Rows& q, const std::vector<int32_t>& order) {
+std::vector<std::pair<int32_t, int>> packed(const EvidenceRows& q,
+                                            const std::vector<int32_t>& order) {
     const int64_t n = static_cast<int64_t>(order.size());
     std::vector<int32_t> most(order.size(), -1);
     for (int64_t i = 0; i < q.rows; ++i) {
@@ -60,7 +61,7 @@ std::vector<std::pair<int32_t, int>> packed(const Rows& q, const std::vector<int
 
 // Questions that know the same of large cliques come one after the other: side by side they leave
 // the same entries out.
-RowGroups grouped(const Rows& q, const std::vector<int32_t>& order) {
+RowGroups grouped(const EvidenceRows& q, const std::vector<int32_t>& order) {
     struct Key {
         uint64_t first, hash;
         int64_t row;
@@ -138,7 +139,7 @@ struct Many::Worker {
 };
 
 // Notes what a question knows in a lane; false where a state is impossible whatever else is known.
-bool Many::find_states(const Rows& q, int64_t row, Worker* w, int lane) const {
+bool Many::find_states(const EvidenceRows& q, int64_t row, Worker* w, int lane) const {
     const int32_t* const codes = q.codes + row * g_.n;
     for (int64_t v = 0; v < g_.n; ++v) {
         if (codes[v] < 0) continue;
@@ -232,7 +233,7 @@ void Many::down(Worker* w, const LaneLevel& level, bool marginals, const double*
 }
 
 // The counts of a worker's entries, added to those of tables; they are zero afterwards.
-void Many::add_counts(const Rows& q, Worker* w, double* counts) const {
+void Many::add_counts(const EvidenceRows& q, Worker* w, double* counts) const {
     for (const Clique& c : clique_) {
         for (size_t e = 0; e < c.psi.size(); ++e) {
             double* const lane = w->counts.data() + (at(c.first_entry) + e) * kLanes;
@@ -248,7 +249,7 @@ void Many::add_counts(const Rows& q, Worker* w, double* counts) const {
 }
 
 // Answers up to kLanes sets of equal rows: the first of each is row[k]; weight[k] are in it.
-void Many::solve(const Rows& q, const int64_t* row, int n, const double* weight, Worker* w,
+void Many::solve(const EvidenceRows& q, const int64_t* row, int n, const double* weight, Worker* w,
                  uint8_t* answer, double* log_z) const {
     const LaneLevel& level = lane_level();
     std::fill(w->any.begin(), w->any.end(), uint8_t{0});
@@ -302,7 +303,7 @@ void Many::solve(const Rows& q, const int64_t* row, int n, const double* weight,
 }
 
 // Writes the marginals of lane k.
-void Many::write(const Rows& q, const Worker& w, int k, double* out) const {
+void Many::write(const EvidenceRows& q, const Worker& w, int k, double* out) const {
     std::fill(out, out + q.ptr[g_.n], 0.0);
     for (int64_t v = 0; v < g_.n; ++v) {
         const int32_t* const value = d_.values(v);
@@ -318,7 +319,7 @@ void Many::write(const Rows& q, const Worker& w, int k, double* out) const {
 
 struct Many::Job {
     const Many& many;
-    const Rows& q;
+    const EvidenceRows& q;
     const RowGroups groups;
     int64_t block, n_blocks;
     Control* control;
@@ -381,7 +382,7 @@ struct Many::Job {
     }
 };
 
-Status Many::run(const Rows& q, int threads, Control* control) const {
+Status Many::run(const EvidenceRows& q, int threads, Control* control) const {
     Job j{*this, q, grouped(q, by_work_), kRowBlock, 0, control, {}, {}};
     if (q.counts) {
         // Blocks follow from the rows alone, so that sums have the same bits on any threads.

@@ -5,8 +5,9 @@
 namespace vs::junction {
 
 template <class F>
-void Part::each_factor(const Slices& from, const std::vector<int64_t>& held, F each) const {
-    Slice s;
+void SegmentTree::each_factor(const TableSlices& from, const std::vector<int64_t>& held,
+                              F each) const {
+    TableSlice s;
     for (int64_t v : variables) {
         for (const int64_t* f = from.begin(v); f != from.end(v); ++f) {
             from.cut(*f, held, &s);
@@ -17,8 +18,9 @@ void Part::each_factor(const Slices& from, const std::vector<int64_t>& held, F e
     }
 }
 
-int Part::solve(const Slices& from, std::vector<int64_t> list, const std::vector<int64_t>& held,
-                int threads, double bytes_left, Control* control) {
+int SegmentTree::solve(const TableSlices& from, std::vector<int64_t> list,
+                       const std::vector<int64_t>& held, int threads, double bytes_left,
+                       Control* control) {
     variables = std::move(list);
     ptr.assign(1, 0);
     for (int64_t v : variables) ptr.push_back(ptr.back() + from.card(v));
@@ -35,15 +37,15 @@ int Part::solve(const Slices& from, std::vector<int64_t> list, const std::vector
     return compile(threads, bytes_left, control);
 }
 
-int Part::solve_again(const Slices& from, const std::vector<int64_t>& held, int threads,
-                      double bytes_left, Control* control) {
+int SegmentTree::solve_again(const TableSlices& from, const std::vector<int64_t>& held, int threads,
+                             double bytes_left, Control* control) {
     for (size_t i = 0; i < variables.size(); ++i) {
         from.local(variables[i], held, local.data() + ptr[i]);
     }
     if (variables.size() == 1) return solve_one();
     std::vector<double> now;
     bool forbids = false;
-    each_factor(from, held, [&](int64_t f, const Slice& s) {
+    each_factor(from, held, [&](int64_t f, const TableSlice& s) {
         if (s.whole) return;
         from.copy(s, &now);
         forbids = forbids || from.forbids(f);
@@ -57,13 +59,13 @@ int Part::solve_again(const Slices& from, const std::vector<int64_t>& held, int 
     return infer(threads, bytes_left, control);
 }
 
-size_t Part::number(int64_t v) const {
+size_t SegmentTree::number(int64_t v) const {
     return static_cast<size_t>(std::lower_bound(variables.begin(), variables.end(), v) -
                                variables.begin());
 }
 
-Status Part::change(const std::vector<size_t>& which, const std::vector<double>& scores, bool whole,
-                    int threads, Control* control, double* log_mass) {
+Status SegmentTree::change(const std::vector<size_t>& which, const std::vector<double>& scores,
+                           bool whole, int threads, Control* control, double* log_mass) {
     const double* from = scores.data();
     std::vector<int32_t> changed;
     bool more = false, none = false;
@@ -98,12 +100,12 @@ Status Part::change(const std::vector<size_t>& which, const std::vector<double>&
     return status;
 }
 
-int Part::solve_one() {
+int SegmentTree::solve_one() {
     log_z = log_sum(local.data(), ptr[1]);
     return distribution(local.data(), ptr[1], marginals.data()) ? kOk : kInfeasible;
 }
 
-int Part::compile(int threads, double bytes_left, Control* control) {
+int SegmentTree::compile(int threads, double bytes_left, Control* control) {
     solver.reset(new Solver(graph_, {}));
     const std::vector<int64_t> nobody(variables.size(), -1);
     Search search;
@@ -119,7 +121,7 @@ int Part::compile(int threads, double bytes_left, Control* control) {
     return infer(threads, bytes_left, control);
 }
 
-int Part::infer(int threads, double bytes_left, Control* control) {
+int SegmentTree::infer(int threads, double bytes_left, Control* control) {
     if (bytes > bytes_left) return kTooMuch;
     const Status status =
         solver->infer(soft_.data(), threads, control, ptr.data(), false, marginals.data(), &log_z);
@@ -128,10 +130,10 @@ int Part::infer(int threads, double bytes_left, Control* control) {
     return status;
 }
 
-void Part::take_factors(const Slices& from, const std::vector<int64_t>& held) {
+void SegmentTree::take_factors(const TableSlices& from, const std::vector<int64_t>& held) {
     scope_ptr_.assign(1, 0);
     std::vector<int64_t> starts;  // of copied tables; -1: whole ones
-    each_factor(from, held, [&](int64_t f, const Slice& s) {
+    each_factor(from, held, [&](int64_t f, const TableSlice& s) {
         for (int64_t u : s.var) scope_.push_back(static_cast<int64_t>(number(u)));
         scope_ptr_.push_back(static_cast<int64_t>(scope_.size()));
         forbids_.push_back(from.forbids(f));

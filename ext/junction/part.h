@@ -14,7 +14,7 @@ namespace vs::junction {
 // below what counts then.
 constexpr double kSpan = 6.907755278982137, kFaithfulSpan = 500.0;
 
-struct Part {
+struct SegmentTree {
     std::vector<int64_t> variables;  // ascending
     std::vector<int64_t> ptr;        // of each in `local` and `marginals`
     std::vector<double> local, marginals;
@@ -26,12 +26,12 @@ struct Part {
 
     // kInfeasible, kCancelled; kTooMuch where the tree needs more than `bytes_left` bytes.
     static constexpr int kTooMuch = 100;
-    int solve(const Slices& from, std::vector<int64_t> list, const std::vector<int64_t>& held,
+    int solve(const TableSlices& from, std::vector<int64_t> list, const std::vector<int64_t>& held,
               int threads, double bytes_left, Control* control);
 
     // The same variables between others that are held, or held at other values: what `solve` with
     // them would give, from the tree that there is.
-    int solve_again(const Slices& from, const std::vector<int64_t>& held, int threads,
+    int solve_again(const TableSlices& from, const std::vector<int64_t>& held, int threads,
                     double bytes_left, Control* control);
 
     size_t number(int64_t v) const;
@@ -48,8 +48,8 @@ struct Part {
 
     // f(factor, its slice) for factors with several free variables: each once, by the first.
     template <class F>
-    void each_factor(const Slices& from, const std::vector<int64_t>& held, F each) const;
-    void take_factors(const Slices& from, const std::vector<int64_t>& held);
+    void each_factor(const TableSlices& from, const std::vector<int64_t>& held, F each) const;
+    void take_factors(const TableSlices& from, const std::vector<int64_t>& held);
 
     Graph graph_;
     std::vector<int64_t> cards_, identity_, scope_ptr_, scope_;

@@ -314,7 +314,7 @@ ExpectedScore Propagation<A>::expected() const {
 
 template class Propagation<Linear64>;
 template class Propagation<LinearWide>;
-template void Propagation<Best>::keep(const std::vector<uint8_t>&, std::vector<uint8_t>);
-template Status Propagation<Best>::run(const double* const*, bool, int, Control*);
+template void Propagation<MaxLogs>::keep(const std::vector<uint8_t>&, std::vector<uint8_t>);
+template Status Propagation<MaxLogs>::run(const double* const*, bool, int, Control*);
 
 }  // namespace vs::junction

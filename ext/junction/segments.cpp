@@ -63,7 +63,7 @@ int Segments::refresh(int threads, Control* control) {
         bytes_ += parts_[q]->bytes;
     }
     for (size_t q : made) {
-        const Part& part = *parts_[q];
+        const SegmentTree& part = *parts_[q];
         for (size_t i = 0; i < part.variables.size(); ++i) {
             const int64_t v = part.variables[i];
             std::copy(part.marginals.begin() + part.ptr[i],
@@ -160,7 +160,7 @@ int Segments::release_contradictions(int threads, Control* control) {
         const std::vector<int64_t> list = reach(v);
         for (int64_t u : list) part_[u] = 0;
         parts_.clear();
-        parts_.emplace_back(new Part);
+        parts_.emplace_back(new SegmentTree);
         const int status = parts_[0]->solve(from_, list, held_, threads, bytes_left(), control);
         if (status == kInfeasible) {
             std::vector<int64_t> around;
@@ -260,7 +260,7 @@ void Segments::keep_all() {
 }
 
 int Segments::failed(size_t q, int status) {
-    if (status == Part::kTooMuch) refused_ = std::move(parts_[q]);
+    if (status == SegmentTree::kTooMuch) refused_ = std::move(parts_[q]);
     return status;
 }
 

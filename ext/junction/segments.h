@@ -22,7 +22,7 @@ class Segments {
     int64_t start(double zeta);
 
     // Solves again what the last changes touch. kOk; kInfeasible: a part has no mass;
-    // Part::kTooMuch: the tree of `refused()`; kCancelled.
+    // SegmentTree::kTooMuch: the tree of `refused()`; kCancelled.
     int refresh(int threads, Control* control);
 
     // Applies all events of the marginals at hand; returns how many there are.
@@ -46,7 +46,7 @@ class Segments {
     int64_t n_parts() const;
     int64_t solved() const { return solved_; }
     // The part whose tree does not fit, and what those beside it take.
-    const Part& refused() const { return *refused_; }
+    const SegmentTree& refused() const { return *refused_; }
     double used() const { return bytes_; }
 
   private:
@@ -90,7 +90,7 @@ class Segments {
     // Frees an island, and solves it together with all parts around it.
     int solve_freed(int64_t v, const std::vector<Near>& around, int threads, Control* control);
 
-    Slices from_;
+    TableSlices from_;
     double zeta_ = 0.0;
     const double limit_;
     const std::vector<int64_t> given_;
@@ -99,9 +99,9 @@ class Segments {
     Counts counts_;                             // of releases and flips
     std::vector<int64_t> all_, changed_;
     std::vector<double> marginals_, scores_;
-    std::vector<std::unique_ptr<Part>> parts_;  // null where one was dropped
+    std::vector<std::unique_ptr<SegmentTree>> parts_;  // null where one was dropped
     KeptParts kept_;
-    std::unique_ptr<Part> refused_;
+    std::unique_ptr<SegmentTree> refused_;
     int64_t now_ = 0, solved_ = 0;
     double bytes_ = 0.0;
 };

@@ -1,8 +1,8 @@
 # Islands on graphs: included by junction.pyx.
 
 cdef extern from "junction/segments.h" namespace "vs::junction" nogil:
-    const int kTooMuch "vs::junction::Part::kTooMuch"
-    cdef cppclass Part:
+    const int kTooMuch "vs::junction::SegmentTree::kTooMuch"
+    cdef cppclass SegmentTree:
         vector[int64_t] variables
         Solver* tree "solver.get"()
     cdef cppclass Parts "vs::junction::Segments":
@@ -20,7 +20,7 @@ cdef extern from "junction/segments.h" namespace "vs::junction" nogil:
         int64_t flipped()
         int64_t n_parts()
         int64_t solved()
-        const Part& refused()
+        const SegmentTree& refused()
         double used()
 
 
@@ -103,7 +103,7 @@ cdef class Segments:
 
     def cost(self):
         """Return what the tree costs that did not fit, as :meth:`CliqueTree.cost` does."""
-        cdef const Part* part = &self.parts.refused()
+        cdef const SegmentTree* part = &self.parts.refused()
         width, table, size, flops, largest, entries, tried = cost_of(part.tree())
         return width, table, size, flops, [part.variables[v] for v in largest], entries, tried
 

@@ -46,7 +46,7 @@ int Segments::reconsider(int64_t v, bool whole, int threads, Control* control) {
 }
 
 bool Segments::near_mean(int64_t v, const Near& one, std::vector<double>* mass) {
-    const Part& part = *parts_[one.part];
+    const SegmentTree& part = *parts_[one.part];
     const int64_t n = from_.card(one.variable), now = held_[v];
     const size_t i = part.number(one.variable);
     const double* const local = part.local.data() + part.ptr[i];
@@ -84,7 +84,7 @@ bool Segments::near_mean(int64_t v, const Near& one, std::vector<double>* mass) 
 
 int Segments::masses(int64_t v, const Near* list, size_t n, bool whole, int threads,
                      Control* control, std::vector<double>* mass) {
-    Part& part = *parts_[list->part];
+    SegmentTree& part = *parts_[list->part];
     const int64_t now = held_[v];
     std::vector<size_t> which;
     size_t size = 0;
@@ -120,18 +120,18 @@ int Segments::solve_freed(int64_t v, const std::vector<Near>& around, int thread
     double instead = 0.0;  // the limit is for one tree, beside those of other parts
     for (size_t i = 0; i < around.size(); ++i) {
         if (i > 0 && around[i].part == around[i - 1].part) continue;
-        const Part& part = *parts_[around[i].part];
+        const SegmentTree& part = *parts_[around[i].part];
         list.insert(list.end(), part.variables.begin(), part.variables.end());
         instead += part.bytes;
     }
     std::sort(list.begin(), list.end());
     const int64_t value = held_[v];
     held_[v] = -1;
-    std::unique_ptr<Part> part;
+    std::unique_ptr<SegmentTree> part;
     const int status =
         kept_.solve(from_, list, held_, threads, bytes_left() + instead, control, &part);
     held_[v] = value;
-    if (status == Part::kTooMuch) {
+    if (status == SegmentTree::kTooMuch) {
         bytes_ -= instead;
         refused_ = std::move(part);
     }

@@ -22,7 +22,7 @@ bool distribution(const double* score, int64_t n, double* p) {
     return true;
 }
 
-Slices::Slices(const Graph& g, const double* const* soft)
+TableSlices::TableSlices(const Graph& g, const double* const* soft)
     : g_(g), ptr_(static_cast<size_t>(g.n) + 1), of_ptr_(ptr_.size()) {
     for (int64_t v = 0; v < g.n; ++v) ptr_[v + 1] = ptr_[v] + g.card[v];
     unary_.resize(static_cast<size_t>(ptr_.back()));
@@ -49,7 +49,7 @@ Slices::Slices(const Graph& g, const double* const* soft)
     }
 }
 
-void Slices::cut(int64_t f, const std::vector<int64_t>& held, Slice* to) const {
+void TableSlices::cut(int64_t f, const std::vector<int64_t>& held, TableSlice* to) const {
     const Factor x = factor(f);
     to->first = x.table;
     to->var.clear();
@@ -71,7 +71,7 @@ void Slices::cut(int64_t f, const std::vector<int64_t>& held, Slice* to) const {
     std::reverse(to->stride.begin(), to->stride.end());
 }
 
-void Slices::copy(const Slice& s, std::vector<double>* to) const {
+void TableSlices::copy(const TableSlice& s, std::vector<double>* to) const {
     const size_t k = s.var.size();
     std::vector<int64_t> state(k, 0);
     const double* from = s.first;
@@ -88,7 +88,7 @@ void Slices::copy(const Slice& s, std::vector<double>* to) const {
     }
 }
 
-void Slices::local(int64_t v, const std::vector<int64_t>& held, double* score) const {
+void TableSlices::local(int64_t v, const std::vector<int64_t>& held, double* score) const {
     std::copy(unary(v), unary(v) + g_.card[v], score);
     for (const int64_t* i = begin(v); i != end(v); ++i) {
         const Factor x = factor(*i);
@@ -111,7 +111,7 @@ void Slices::local(int64_t v, const std::vector<int64_t>& held, double* score) c
     }
 }
 
-bool Slices::score(int64_t f, const std::vector<int64_t>& held, double* score) const {
+bool TableSlices::score(int64_t f, const std::vector<int64_t>& held, double* score) const {
     const Factor x = factor(f);
     int64_t at = 0;
     for (int64_t i = 0; i < x.arity; ++i) {

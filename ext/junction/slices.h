@@ -16,16 +16,16 @@ double log_sum(const double* x, int64_t n);
 bool distribution(const double* score, int64_t n, double* p);
 
 // The table of a factor with its held variables fixed: free ones in the order of the scope.
-struct Slice {
+struct TableSlice {
     const double* first = nullptr;  // the entry where all of them have their first value
     std::vector<int64_t> var, stride;
     bool whole = false;  // nothing is held
 };
 
-class Slices {
+class TableSlices {
   public:
     // soft[v]: a log-vector or null; soft itself may be null.
-    Slices(const Graph& g, const double* const* soft);
+    TableSlices(const Graph& g, const double* const* soft);
 
     int64_t n() const { return g_.n; }
     int64_t n_factors() const { return g_.n_factors; }
@@ -51,10 +51,10 @@ class Slices {
         }
     }
 
-    void cut(int64_t f, const std::vector<int64_t>& held, Slice* to) const;
+    void cut(int64_t f, const std::vector<int64_t>& held, TableSlice* to) const;
 
     // The entries of a slice, the last variable changing fastest.
-    void copy(const Slice& s, std::vector<double>* to) const;
+    void copy(const TableSlice& s, std::vector<double>* to) const;
 
     // The score of each state of a free variable by factors without another one.
     void local(int64_t v, const std::vector<int64_t>& held, double* score) const;

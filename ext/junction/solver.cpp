@@ -302,7 +302,7 @@ Status Solver::decode(const double* const* soft, int threads, Control* control, 
         if (probed_) forget();
         probed_ = false;
         if (soft) forget_changed(soft);
-        if (!best_) best_.reset(new Propagation<Best>(compiled()));
+        if (!best_) best_.reset(new Propagation<MaxLogs>(compiled()));
         s = best_->run(soft, true, threads, control);
         if (s != kOk) return s;
         *score = best_->log_z();

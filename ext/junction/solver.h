@@ -105,8 +105,8 @@ class Solver {
     // Both only where they are small: messages of either are kept for the next question then.
     std::unique_ptr<Propagation<Linear64>> linear_;
     std::unique_ptr<Propagation<LinearWide>> wide_;
-    std::unique_ptr<Propagation<Best>> best_;  // likewise
-    bool widened_ = false;                     // the last answer is in wide_
+    std::unique_ptr<Propagation<MaxLogs>> best_;  // likewise
+    bool widened_ = false;                        // the last answer is in wide_
     int64_t tried_ = 0, reused_ = 0;
 };
 

@@ -137,7 +137,7 @@ template Status stage_up(State<Linear64>*, size_t, CliqueWorkspace<Linear64>*, S
                          const Poll&);
 template Status stage_up(State<LinearWide>*, size_t, CliqueWorkspace<LinearWide>*, Stage, LoopPiece,
                          const Poll&);
-template Status stage_up(State<Best>*, size_t, CliqueWorkspace<Best>*, Stage, LoopPiece,
+template Status stage_up(State<MaxLogs>*, size_t, CliqueWorkspace<MaxLogs>*, Stage, LoopPiece,
                          const Poll&);
 
 }  // namespace vs::junction

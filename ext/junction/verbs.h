@@ -37,7 +37,7 @@ struct WideRows : LinearWide {
 template <class A>
 constexpr bool kWide = std::is_same_v<A, LinearWide>;
 template <class A>
-constexpr int kAlgebra = std::is_same_v<A, Best> ? kMaxPlus : kSumProduct;
+constexpr int kAlgebra = std::is_same_v<A, MaxLogs> ? kMaxPlus : kSumProduct;
 
 constexpr int64_t kNear = 2048;   // entries that stay in a near cache from one loop to the next
 constexpr double kBoost = 900.0;  // log2 of what products start from where some may underflow

@@ -97,7 +97,7 @@ struct PropagationRun {
         } else if (s == kRelease) {
             w->release(&state->buffers);
         }
-        if constexpr (!std::is_same_v<A, Best>) {  // the best configuration is found going up
+        if constexpr (!std::is_same_v<A, MaxLogs>) {  // the best configuration is found going up
             if (!upward) return stage_down(state, c, w, s, share, poll);
         }
         return stage_up(state, c, w, s, share, poll);
@@ -138,6 +138,6 @@ template Status walk_up(State<Linear64>*, const std::vector<int32_t>&, Control*)
 template Status walk_up(State<LinearWide>*, const std::vector<int32_t>&, Control*);
 template Status walk(State<Linear64>*, bool, int, Control*);
 template Status walk(State<LinearWide>*, bool, int, Control*);
-template Status walk(State<Best>*, bool, int, Control*);
+template Status walk(State<MaxLogs>*, bool, int, Control*);
 
 }  // namespace vs::junction

@@ -161,6 +161,6 @@ void CliqueWorkspace<A>::reset() {
 
 template struct CliqueWorkspace<Linear64>;
 template struct CliqueWorkspace<LinearWide>;
-template struct CliqueWorkspace<Best>;
+template struct CliqueWorkspace<MaxLogs>;
 
 }  // namespace vs::junction

@@ -193,7 +193,7 @@ void Network::Field::assess(bool joints) {
 // One ascent; several run side by side.
 struct Network::Climb {
     Field now;
-    Progress run;
+    RunProgress run;
     double bound = 0.0, scale = 0.0;
     Status status = kOk;
 
@@ -308,7 +308,7 @@ Status Network::structured(const double* local, int64_t starts, int64_t count,
                       now.table.begin() + table_at_[at(f + 1)], 0.0);
         }
     }
-    run_ = Progress();
+    run_ = RunProgress();
     *best = 0;
     *bound = NAN;
     if (!work.climb[0].now.possible) return kOk;

@@ -16,7 +16,7 @@ Status Network::answer(const double* local, const double* messages, int threads,
 Status Network::collect(const double* local, const double* messages, int* threads, Control* control,
                         int64_t* dead_variable) {
     *threads = workers(*threads);
-    options_ = Options();
+    options_ = RunOptions();
     start(local, messages);
     make_scratch(*threads);
     phase(kVariables, *threads, control);

@@ -217,7 +217,7 @@ void Network::make_scratch(int threads) {
     scratch_.assign(at(std::max(threads, 1)), empty);
 }
 
-Status Network::run(const double* local, const Options& options, int threads, Control* control,
+Status Network::run(const double* local, const RunOptions& options, int threads, Control* control,
                     double* messages, int64_t* dead_variable) {
     if (serial_) threads = 1;
     by_pairs_ = pairs_ != nullptr;
@@ -232,7 +232,7 @@ Status Network::run(const double* local, const Options& options, int threads, Co
     start(local, messages);
     threads = workers(threads);
     make_scratch(threads);
-    run_ = Progress();
+    run_ = RunProgress();
     for (int64_t i = 0; i < options.max_iterations && !run_.converged; ++i) {
         phase(kVariables, threads, control);
         if (control->stop.load()) return kCancelled;

@@ -145,7 +145,7 @@ Status Network::mean_field(const double* local, int64_t starts, int64_t max_iter
     threads = workers(threads);
     *best = -1;
     *bound = *scale = 0.0;
-    Progress chosen;
+    RunProgress chosen;
     constexpr double kIdle = 1e-2;  // of the tolerance
     std::vector<double> lanes(at(entries * kStarts)), moved, travelled, seen;
     std::vector<double> score(at(most_values_ * kStarts * threads));
@@ -175,7 +175,7 @@ Status Network::mean_field(const double* local, int64_t starts, int64_t max_iter
                  travelled.data(),
                  seen.data(),
                  -1.0};
-        Progress run[kStarts];
+        RunProgress run[kStarts];
         int64_t left = here;
         bool whole = true;  // no variable is left out: that alone proves convergence
         for (int64_t i = 0; i < max_iterations && left > 0; ++i) {

@@ -58,9 +58,9 @@ class Network {
 
     // local (sum of card,), messages (n_entries,) in and out. kOk, kInfeasible with `dead` the
     // variable that has no value left, kCancelled.
-    Status run(const double* local, const Options& options, int threads, Control* control,
+    Status run(const double* local, const RunOptions& options, int threads, Control* control,
                double* messages, int64_t* dead);
-    const Progress& last() const { return run_; }
+    const RunProgress& last() const { return run_; }
     // As `beliefs`, for the messages of the last run.
     Status answer(const double* local, const double* messages, int threads, Control* control,
                   double* marginals, double* log_z, int64_t* dead);
@@ -126,7 +126,7 @@ class Network {
     void product_bound(const double* local, const double* q, double* bound, double* scale) const;
 
     struct Order;
-    Status pass(const Options& options, int threads, Control* control, double* messages,
+    Status pass(const RunOptions& options, int threads, Control* control, double* messages,
                 const double* local, int64_t* dead);
     Status by_queue(const Order& order, Control* control, int64_t* dead);
     Status by_rounds(const Order& order, int threads, Control* control, int64_t* dead);
@@ -192,11 +192,11 @@ class Network {
     std::vector<double> m_, to_, to_plain_, shift_;
     std::vector<double> belief_, log_mass_, factor_mass_;
     const double* local_ = nullptr;
-    Options options_;
+    RunOptions options_;
     std::vector<WorkerScratch> scratch_;
     std::vector<double> chunk_residual_;
     std::vector<int64_t> chunk_dead_;
-    Progress run_;
+    RunProgress run_;
     Colours colours_;  // once mean field was asked for
     std::unique_ptr<Pairs> pairs_;
     bool by_pairs_ = false;  // the last run

@@ -114,10 +114,10 @@ bool Network::gather(int64_t e) {
     return true;
 }
 
-Status Network::pass(const Options& options, int threads, Control* control, double* messages,
+Status Network::pass(const RunOptions& options, int threads, Control* control, double* messages,
                      const double* local, int64_t* dead_variable) {
     if (serial_) threads = 1;
-    run_ = Progress();
+    run_ = RunProgress();
     const Order order{this, pairs_.get()};
     if (pairs_) {
         const Status status =

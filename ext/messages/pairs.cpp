@@ -211,7 +211,7 @@ bool Pairs::start(const double* local, const double* messages) {
 }
 
 // Messages as plain numbers where none of their products can leave the range of a double.
-void Pairs::start_ratios(const Options& options) {
+void Pairs::start_ratios(const RunOptions& options) {
     // Limits of logarithms: a variable's field and pairs; J of a pair; its structured factors
     // together. A total lies within exp(+-500), and times exp(2 J) within exp(+-650): a double,
     // which ends at exp(+-708), holds both.
@@ -266,7 +266,7 @@ void Pairs::leave_ratios() {
     ratios_ = false;
 }
 
-Status Pairs::flood(const Options& options, int threads, Control* control, Progress* out,
+Status Pairs::flood(const RunOptions& options, int threads, Control* control, RunProgress* out,
                     int64_t* dead) {
     const int64_t chunks = static_cast<int64_t>(inner_ptr_.size()) - 1;
     chunk_.assign(at(chunks), 0.0);
@@ -298,9 +298,9 @@ Status Pairs::flood(const Options& options, int threads, Control* control, Progr
     return kOk;
 }
 
-Status Pairs::run(const double* local, const Options& options, int threads, Control* control,
-                  double* messages, Progress* out, int64_t* dead) {
-    *out = Progress();
+Status Pairs::run(const double* local, const RunOptions& options, int threads, Control* control,
+                  double* messages, RunProgress* out, int64_t* dead) {
+    *out = RunProgress();
     if (!start(local, messages)) return impossible(dead);
     options_ = options;
     start_ratios(options);
@@ -353,7 +353,7 @@ void Pairs::read_messages(double* messages) {
     }
 }
 
-Status Pairs::begin(const double* local, const Options& options, int threads, Control* control,
+Status Pairs::begin(const double* local, const RunOptions& options, int threads, Control* control,
                     const double* messages, int64_t* dead) {
     if (!start(local, messages)) return impossible(dead);
     options_ = options;

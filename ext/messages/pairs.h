@@ -23,7 +23,7 @@
 namespace vs::messages {
 
 // Options of a run.
-struct Options {
+struct RunOptions {
     int schedule = 0;   // Schedule
     bool best = false;  // max product
     double damping = 0.0, tolerance = 0.0;
@@ -32,7 +32,7 @@ struct Options {
 enum Schedule : int { kFlooding = 0, kResidual = 1, kRounds = 2, kTree = 3 };
 
 // Progress of a run.
-struct Progress {
+struct RunProgress {
     bool converged = false;
     int64_t updates = 0;  // messages that were computed
     std::vector<double> residuals;
@@ -53,10 +53,10 @@ class Pairs {
     void weigh(const double* rho);  // null: all one
 
     // local (2 n,); messages (2 edges,) logarithms, in and out: all of flooding.
-    Status run(const double* local, const Options& options, int threads, Control* control,
-               double* messages, Progress* out, int64_t* dead);
+    Status run(const double* local, const RunOptions& options, int threads, Control* control,
+               double* messages, RunProgress* out, int64_t* dead);
     // The same in pieces, for other orders; messages by edge.
-    Status begin(const double* local, const Options& options, int threads, Control* control,
+    Status begin(const double* local, const RunOptions& options, int threads, Control* control,
                  const double* messages, int64_t* dead);
     void add_up_sender(int64_t e) { add_up(var_[sender(e)]); }
     void add_up_receiver(int64_t e) { add_up(var_[receiver(e)]); }
@@ -94,12 +94,12 @@ class Pairs {
         const size_t s = receiver(e);
         return s < at(padded_) ? s + at(padded_) : s - at(padded_);
     }
-    void start_ratios(const Options& options);
+    void start_ratios(const RunOptions& options);
     void leave_ratios();
     Status scale(int threads, Control* control);
     Status impossible(int64_t* dead) const;
     PairBlock block(int64_t chunk);
-    Status flood(const Options& options, int threads, Control* control, Progress* out,
+    Status flood(const RunOptions& options, int threads, Control* control, RunProgress* out,
                  int64_t* dead);
 
     const PoolApi* pool_ = nullptr;
@@ -138,7 +138,7 @@ class Pairs {
     bool ratios_ = false;
     std::vector<double> sent_;  // logarithms of structured factors' messages, while ratios_
     double most_sent_ = 0.0;    // the largest magnitude that each of them may have then
-    Options options_;
+    RunOptions options_;
     std::vector<double> chunk_, group_moved_, group_mass_, mass_, log_mass_;
     std::vector<WorkerScratch> scratch_;
 };

@@ -372,17 +372,17 @@ VS_INLINE Vec<T> row_quotient(const T* a, const T* u, int K, T top, T* out) {
     return high;
 }
 
-// Does an entry lie in [low, high)?
+// Does an entry of a buffer lie in [low, high)? low > 0.
 template <class T>
 VS_INLINE bool row_within(const T* x, int K, T low, T high) {
     using V = Vec<T>;
     const V from = V::set1(low), to = V::set1(high);
-    unsigned within = 0;
-    for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
-        const V v = whole.value ? V::load(x + k) : V::load_part(x + k, m, T(0));
-        within |= v.ge(from) ^ v.ge(to);
-    });
-    return within != 0;
+    V below = V::set1(T(0));  // by how much
+    for (int k = 0; k < K; k += V::N) {
+        const V v = V::load(x + k);
+        below = V::max(below, V::where_ge(v, from, to - v));
+    }
+    return below.ge(V::set1(std::numeric_limits<T>::min())) != 0;
 }
 
 // Is an entry of a scaled product held at the floor (see row_absorb)?

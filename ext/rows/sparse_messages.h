@@ -66,7 +66,7 @@ class SparseMessages {
 
   private:
     template <bool kAlone>
-    struct Lane {  // the numbers of a label
+    struct LabelNumbers {  // the numbers of a label
         static constexpr int NV = kAlone ? 1 : kLane / V::N;
         V v[NV];
     };
@@ -76,36 +76,38 @@ class SparseMessages {
         return kAlone ? x + label : x + label * kLane;
     }
     template <bool kAlone>
-    static VS_INLINE Lane<kAlone> zero() {
-        Lane<kAlone> a;
-        each<Lane<kAlone>::NV>([&](auto j) VS_INLINE_LAMBDA { a.v[j] = V::set1(T(0)); });
+    static VS_INLINE LabelNumbers<kAlone> zero() {
+        LabelNumbers<kAlone> a;
+        each<LabelNumbers<kAlone>::NV>([&](auto j) VS_INLINE_LAMBDA { a.v[j] = V::set1(T(0)); });
         return a;
     }
     template <bool kAlone>
-    static VS_INLINE void add(T w, const T* x, Lane<kAlone>* a) {
+    static VS_INLINE void add(T w, const T* x, LabelNumbers<kAlone>* a) {
         const V weight = V::set1(w);
-        each<Lane<kAlone>::NV>([&](auto j) VS_INLINE_LAMBDA {
+        each<LabelNumbers<kAlone>::NV>([&](auto j) VS_INLINE_LAMBDA {
             const V own = kAlone ? V::set1(*x) : V::load(x + j * V::N);
             a->v[j] = V::fma(weight, own, a->v[j]);
         });
     }
     template <bool kAlone>
-    static VS_INLINE Lane<kAlone> sum(const Lane<kAlone>& a, const Lane<kAlone>& b) {
-        Lane<kAlone> c;
-        each<Lane<kAlone>::NV>([&](auto j) VS_INLINE_LAMBDA { c.v[j] = a.v[j] + b.v[j]; });
+    static VS_INLINE LabelNumbers<kAlone> sum(const LabelNumbers<kAlone>& a,
+                                              const LabelNumbers<kAlone>& b) {
+        LabelNumbers<kAlone> c;
+        each<LabelNumbers<kAlone>::NV>([&](auto j) VS_INLINE_LAMBDA { c.v[j] = a.v[j] + b.v[j]; });
         return c;
     }
     template <bool kAlone>
-    static VS_INLINE Lane<kAlone> scaled(T w, const Lane<kAlone>& a) {
-        Lane<kAlone> c;
-        each<Lane<kAlone>::NV>([&](auto j) VS_INLINE_LAMBDA { c.v[j] = V::set1(w) * a.v[j]; });
+    static VS_INLINE LabelNumbers<kAlone> scaled(T w, const LabelNumbers<kAlone>& a) {
+        LabelNumbers<kAlone> c;
+        each<LabelNumbers<kAlone>::NV>([&](auto j)
+                                           VS_INLINE_LAMBDA { c.v[j] = V::set1(w) * a.v[j]; });
         return c;
     }
 
     // left . x, in four sums: one addition waits for the one before it.
     template <bool kAlone>
-    static Lane<kAlone> mass(const T* left, int K, const T* x) {
-        Lane<kAlone> part[4];
+    static LabelNumbers<kAlone> mass(const T* left, int K, const T* x) {
+        LabelNumbers<kAlone> part[4];
         for (auto& p : part) p = zero<kAlone>();
         int l = 0;
         for (; l + 4 <= K; l += 4) {
@@ -119,14 +121,14 @@ class SparseMessages {
     // Fills `out_`; of one alone, each store leaves copies where the next ones write.
     template <bool kAlone>
     void product(const vs::SparseSide& side, int K, const T* x) const {
-        constexpr int NV = Lane<kAlone>::NV;
+        constexpr int NV = LabelNumbers<kAlone>::NV;
         const T* left = static_cast<const T*>(side.left);
         const T* right = static_cast<const T*>(side.right);
         const T* weight = static_cast<const T*>(side.weight);
-        const Lane<kAlone> all = mass<kAlone>(left, K, x);
+        const LabelNumbers<kAlone> all = mass<kAlone>(left, K, x);
         for (int k = 0; k < K; ++k) {
             T* to = out_ + static_cast<int64_t>(k) * (kAlone ? 1 : kLane);
-            Lane<kAlone> plus = scaled<kAlone>(right[k], all);
+            LabelNumbers<kAlone> plus = scaled<kAlone>(right[k], all);
             int64_t e = side.start[k];
             const int64_t split = side.split[k], end = side.start[k + 1];
             for (; e < split; ++e) add<kAlone>(weight[e], place<kAlone>(x, side.label[e]), &plus);
@@ -134,7 +136,7 @@ class SparseMessages {
                 each<NV>([&](auto j) VS_INLINE_LAMBDA { plus.v[j].store(to + j * V::N); });
                 continue;
             }
-            Lane<kAlone> minus = zero<kAlone>();
+            LabelNumbers<kAlone> minus = zero<kAlone>();
             for (; e < end; ++e) add<kAlone>(weight[e], place<kAlone>(x, side.label[e]), &minus);
             unsigned lost = 0;
             each<NV>([&](auto j) VS_INLINE_LAMBDA {
@@ -150,11 +152,11 @@ class SparseMessages {
     // and over those that are.
     template <bool kAlone>
     static void again(const vs::SparseSide& side, int K, int k, const T* x, unsigned lost, T* to) {
-        constexpr int NV = Lane<kAlone>::NV;
+        constexpr int NV = LabelNumbers<kAlone>::NV;
         const T* left = static_cast<const T*>(side.left);
         const T* own = static_cast<const T*>(side.own);
         const int64_t split = side.split[k], end = side.start[k + 1];
-        Lane<kAlone> rest = zero<kAlone>(), listed = zero<kAlone>();
+        LabelNumbers<kAlone> rest = zero<kAlone>(), listed = zero<kAlone>();
         int64_t p = side.start[k], q = split;
         for (int l = 0; l < K; ++l) {
             const T* at = place<kAlone>(x, l);
@@ -168,7 +170,7 @@ class SparseMessages {
         }
         T value[NV * V::N];
         const T right = static_cast<const T*>(side.right)[k];
-        const Lane<kAlone> y = sum<kAlone>(scaled<kAlone>(right, rest), listed);
+        const LabelNumbers<kAlone> y = sum<kAlone>(scaled<kAlone>(right, rest), listed);
         each<NV>([&](auto j) VS_INLINE_LAMBDA { y.v[j].store(value + j * V::N); });
         for (int i = 0; i < NV * V::N; ++i) {
             if (lost >> i & 1) to[i] = value[i];

@@ -74,10 +74,11 @@ double weight_of(const SparseTable& t, double x, bool depth) {
 
 // The factors of D: exp(rows - their largest), and exp(rest + that + columns - shift). A depth has
 // no rows and columns.
-struct Factors {
+struct DefaultFactors {
     std::vector<double> rows, columns;
 
-    Factors(const SparseTable& t, bool depth) : rows(at(t.n_labels), 1.0), columns(at(t.n_labels)) {
+    DefaultFactors(const SparseTable& t, bool depth)
+        : rows(at(t.n_labels), 1.0), columns(at(t.n_labels)) {
         const double top = highest(t.rows);
         for (size_t i = 0; i < rows.size(); ++i) {
             if (!t.rows.empty()) rows[i] = std::exp(t.rows[i] - top);
@@ -144,7 +145,7 @@ void pack_side(const SparseTable& t, bool depth, bool turned, const std::vector<
 
 template <class T>
 void pack_both(const SparseTable& t, bool depth, Scratch& s, Packing* out) {
-    const Factors f(t, depth);
+    const DefaultFactors f(t, depth);
     pack_side<T>(t, depth, true, f.columns, f.rows, s, &out->sparse_forward);
     pack_side<T>(t, depth, false, f.rows, f.columns, s, &out->sparse_backward);
     double all = 0.0;

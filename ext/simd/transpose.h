@@ -21,7 +21,7 @@ static VS_INLINE void unweave_rows(const T* from, int64_t first, int64_t last, T
     }
 }
 
-// Transposes blocks of 8 x 8 where registers hold them; returns how many numbers that was.
+// Transposes blocks of N x N where registers hold them; returns how many numbers that was.
 template <class T, int N>
 static VS_INLINE int64_t weave_blocks(const T* const*, int64_t, T*) {
     return 0;
@@ -31,7 +31,48 @@ static VS_INLINE int64_t unweave_blocks(const T*, int64_t, T* const*) {
     return 0;
 }
 
-#if VS_LEVEL == VS_LEVEL_V4
+#if VS_LEVEL == VS_LEVEL_V3
+static VS_INLINE void transpose(__m256d* p, __m256d* q, __m256d* r, __m256d* s) {
+    const __m256d a = _mm256_unpacklo_pd(*p, *q), b = _mm256_unpackhi_pd(*p, *q);
+    const __m256d c = _mm256_unpacklo_pd(*r, *s), d = _mm256_unpackhi_pd(*r, *s);
+    *p = _mm256_permute2f128_pd(a, c, 0x20);
+    *q = _mm256_permute2f128_pd(b, d, 0x20);
+    *r = _mm256_permute2f128_pd(a, c, 0x31);
+    *s = _mm256_permute2f128_pd(b, d, 0x31);
+}
+template <>
+VS_INLINE int64_t weave_blocks<double, 4>(const double* const* from, int64_t n, double* to) {
+    const double *p = from[0], *q = from[1], *r = from[2], *s = from[3];
+    int64_t k = 0;
+    for (; k + 4 <= n; k += 4, to += 16) {
+        __m256d a = _mm256_loadu_pd(p + k), b = _mm256_loadu_pd(q + k);
+        __m256d c = _mm256_loadu_pd(r + k), d = _mm256_loadu_pd(s + k);
+        transpose(&a, &b, &c, &d);
+        _mm256_storeu_pd(to, a);
+        _mm256_storeu_pd(to + 4, b);
+        _mm256_storeu_pd(to + 8, c);
+        _mm256_storeu_pd(to + 12, d);
+    }
+    // What is left is short, and read as vectors at once.
+    for (; k < n; ++k, to += 4) _mm256_storeu_pd(to, _mm256_setr_pd(p[k], q[k], r[k], s[k]));
+    return n;
+}
+template <>
+VS_INLINE int64_t unweave_blocks<double, 4>(const double* from, int64_t n, double* const* to) {
+    double *p = to[0], *q = to[1], *r = to[2], *s = to[3];
+    int64_t k = 0;
+    for (; k + 4 <= n; k += 4, from += 16) {
+        __m256d a = _mm256_loadu_pd(from), b = _mm256_loadu_pd(from + 4);
+        __m256d c = _mm256_loadu_pd(from + 8), d = _mm256_loadu_pd(from + 12);
+        transpose(&a, &b, &c, &d);
+        _mm256_storeu_pd(p + k, a);
+        _mm256_storeu_pd(q + k, b);
+        _mm256_storeu_pd(r + k, c);
+        _mm256_storeu_pd(s + k, d);
+    }
+    return k;
+}
+#elif VS_LEVEL == VS_LEVEL_V4
 static VS_INLINE void transpose(__m512d (&r)[8]) {
     __m512d pair[8];  // low, then high numbers of two rows each
     for (int i = 0; i < 4; ++i) {

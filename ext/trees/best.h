@@ -11,7 +11,7 @@
 namespace VS_NS {
 
 // (max, +) of scores, -inf for what is impossible.
-struct Best : Serial<Best, double> {
+struct MaxPlus : Serial<MaxPlus, double> {
     using T = double;
     using V = Vec<double>;
     static constexpr int64_t kDoubles = 1;

@@ -24,7 +24,7 @@ class Edmonds {
     static int64_t scratch(int64_t n) { return (n + 1) * (row_of(n) + n + 1) + 8 * (2 * n + 2); }
 
     Edmonds(const vs::trees::Sentence& s, double* scratch) : s_(s), n_(s.n), ld_(row_of(s.n)) {
-        Pieces pieces{scratch};
+        ScratchPieces pieces{scratch};
         in_ = pieces.take<double>((n_ + 1) * ld_);
         arc_ = pieces.take<Arc>((n_ + 1) * (n_ + 1));
         chosen_ = pieces.take<Arc>(2 * n_ + 2);

@@ -14,7 +14,7 @@
 namespace VS_NS {
 
 template <class A>
-class Elimination {
+class BlockElimination {
     using T = typename A::T;
 
   public:
@@ -22,9 +22,9 @@ class Elimination {
     static int64_t stride(int64_t n) { return (n + A::kPad - 1) / A::kPad * A::kPad; }
     static int64_t scratch(int64_t n) { return n * stride(n) + 2 * n; }
 
-    Elimination() = default;
+    BlockElimination() = default;
     // n words: those from `at_kept` on are kept, those from `at_gone` on are to go.
-    Elimination(int64_t n, int64_t at_kept, int64_t kept, T* scratch)
+    BlockElimination(int64_t n, int64_t at_kept, int64_t kept, T* scratch)
         : n_(n),
           rows_(stride(n)),
           kept_(kept),

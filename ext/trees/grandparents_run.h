@@ -79,7 +79,7 @@ double sum_grandparents(const vs::trees::Sentence& s, const vs::trees::Grandpare
         arcs.marginal = marginal;
         return nothing(arcs, n, answer);
     };
-    Pieces pieces{scratch};
+    ScratchPieces pieces{scratch};
     double* shift = pieces.take<double>(ld);
     double* score = pieces.take<double>(Spans::table(n));
     fill_scores(s, parts, score);
@@ -128,11 +128,11 @@ double sum_grandparents(const vs::trees::Sentence& s, const vs::trees::Grandpare
 // The best score, and its heads (n,); -inf and -1 where nothing is possible.
 inline double best_grandparents(const vs::trees::Sentence& s, const vs::trees::Grandparents& parts,
                                 int64_t* heads, double* scratch) {
-    using Spans = GrandparentSpans<Best>;
+    using Spans = GrandparentSpans<MaxPlus>;
     const int64_t n = s.n;
     for (int64_t m = 0; m < n; ++m) heads[m] = -1;
     if (n == 0) return 0.0;
-    Pieces pieces{scratch};
+    ScratchPieces pieces{scratch};
     double* score = pieces.take<double>(Spans::table(n));
     fill_scores(s, parts, score);
     Spans spans(score, n, s.single_root, pieces.take<double>(Spans::scratch(n)));

@@ -22,7 +22,7 @@ namespace VS_NS {
 template <class A>
 class Laplacian {
     using T = typename A::T;
-    using Node = Elimination<A>;
+    using Node = BlockElimination<A>;
 
   public:
     // Numbers of scratch beside the arguments of `solve`.

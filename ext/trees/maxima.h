@@ -49,7 +49,7 @@ class BestSpans {
     }
 
     double best(int64_t* heads) {
-        Eisner<Best> spans = eisner();
+        Eisner<MaxPlus> spans = eisner();
         const double score = n_ > 0 ? spans.inside() : 0.0;
         for (int64_t m = 0; m < n_; ++m) heads[m] = -1;
         if (score > -INFINITY && n_ > 0) attach(spans, 0, 0, n_, heads);
@@ -59,31 +59,32 @@ class BestSpans {
     double ratios(double* ratio) {
         double* rest = pieces_.take<double>((n_ + 1) * ld_);
         double* none = pieces_.take<double>(ld_);
-        Eisner<Best> spans = eisner();
+        Eisner<MaxPlus> spans = eisner();
         const double score = n_ > 0 ? spans.inside() : 0.0;
         vs::trees::Arcs arcs;
         arcs.ratio = ratio;
         if (score == -INFINITY || n_ == 0) return nothing(arcs, n_, score);
         spans.outside(rest);
         for (int64_t m = 0; m <= n_; ++m) none[m] = 0.0;
-        Odds<Best> odds(weight_, rest, n_, ld_, pieces_.take<double>(Odds<Best>::scratch(n_, ld_)));
+        Odds<MaxPlus> odds(weight_, rest, n_, ld_,
+                           pieces_.take<double>(Odds<MaxPlus>::scratch(n_, ld_)));
         odds.tell(none, arcs);
         return score;
     }
 
   private:
-    Eisner<Best> eisner() {
-        return {weight_, n_, single_, pieces_.take<double>(Eisner<Best>::scratch(n_))};
+    Eisner<MaxPlus> eisner() {
+        return {weight_, n_, single_, pieces_.take<double>(Eisner<MaxPlus>::scratch(n_))};
     }
     const int64_t n_, ld_;
     const bool single_;
-    Pieces pieces_;
+    ScratchPieces pieces_;
     double* weight_;
 };
 
 inline int64_t maxima_scratch(int64_t n) {
     const int64_t ld = row_of(n);
-    return 2 * (n + 1) * ld + ld + Eisner<Best>::scratch(n) + Odds<Best>::scratch(n, ld);
+    return 2 * (n + 1) * ld + ld + Eisner<MaxPlus>::scratch(n) + Odds<MaxPlus>::scratch(n, ld);
 }
 
 }  // namespace VS_NS

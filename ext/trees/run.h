@@ -14,7 +14,7 @@
 namespace VS_NS {
 
 // Takes pieces of the caller's scratch.
-struct Pieces {
+struct ScratchPieces {
     double* next;
     template <class T>
     T* take(int64_t n) {
@@ -84,7 +84,7 @@ struct Opening {
     }
 
     int64_t ld;
-    Pieces pieces;
+    ScratchPieces pieces;
     double *shift, sum = 0.0, answer = 0.0;
     T* weight = nullptr;  // (n + 1, ld)
 };
@@ -99,7 +99,7 @@ double sum_trees(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, doub
     if (!o.weight) return o.answer;
     const int64_t n = s.n, ld = o.ld;
     T* weight = o.weight;
-    Pieces& pieces = o.pieces;
+    ScratchPieces& pieces = o.pieces;
     T* steps = pieces.take<T>((n + 1) * ld);
     T* hit = pieces.take<T>((n + 1) * ld);
     T* root = pieces.take<T>(n);
@@ -146,7 +146,7 @@ double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs,
     if (!o.weight) return o.answer;
     const int64_t n = s.n, ld = o.ld;
     T* weight = o.weight;
-    Pieces& pieces = o.pieces;
+    ScratchPieces& pieces = o.pieces;
     T* rest = pieces.take<T>((n + 1) * ld);
     T* spans = pieces.take<T>(Eisner<A>::scratch(n));
     Eisner<A> eisner(weight, n, s.single_root, spans);

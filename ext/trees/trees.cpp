@@ -14,7 +14,7 @@ namespace {
 
 namespace baseline = VS_NS;
 using baseline::Plain;
-using baseline::Wide;
+using baseline::WideSums;
 
 const SimdApi* g_simd = nullptr;
 // Rows of a sentence are short: on a processor of level 4, vectors of level 3 took 0.8 to 0.95 of
@@ -32,8 +32,8 @@ int64_t table_size(int64_t n) { return (n + 1) * (n + 1); }
 
 double wide(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch) {
     bool never = false;
-    return kind == Kind::kTree ? baseline::sum_trees<Wide>(s, arcs, scratch, &never)
-                               : baseline::sum_projective<Wide>(s, arcs, scratch, &never);
+    return kind == Kind::kTree ? baseline::sum_trees<WideSums>(s, arcs, scratch, &never)
+                               : baseline::sum_projective<WideSums>(s, arcs, scratch, &never);
 }
 
 // P(a and b) of pairs of one `a`: P(a) times P(b) where its word has no other head.
@@ -202,7 +202,7 @@ void widen(HeadJoints* state) {
     state->log_z =
         state->kind == Kind::kTree
             ? wide(Kind::kTree, state->sentence, {}, state->scratch)
-            : baseline::begin_projective<Wide>(state->sentence, state->scratch, state, &never);
+            : baseline::begin_projective<WideSums>(state->sentence, state->scratch, state, &never);
 }
 
 }  // namespace
@@ -210,9 +210,9 @@ void widen(HeadJoints* state) {
 void use_simd(const SimdApi* simd) noexcept { g_simd = simd; }
 
 int64_t scratch_size(Kind kind, int64_t n) noexcept {
-    if (kind == Kind::kProjective) return baseline::projective_scratch<Wide>(n);
+    if (kind == Kind::kProjective) return baseline::projective_scratch<WideSums>(n);
     const int64_t sums =
-        std::max(baseline::tree_scratch<Wide>(n), baseline::tree_scratch<Plain>(n));
+        std::max(baseline::tree_scratch<WideSums>(n), baseline::tree_scratch<Plain>(n));
     // `hold` has two tables. Where each root is taken apart, there are five more, and two a root.
     const int64_t apart =
         5 * table_size(n) + HeadJoints::kMostRoots * (2 * n + 3) * baseline::row_of(n);
@@ -306,8 +306,8 @@ void head_joints(HeadJoints* state, int64_t head, int64_t count, const int32_t* 
         if (!doubt) return;
         widen(state);
     }
-    baseline::projective_joints<Wide>(*state, head, count, modifiers, siblings, grandparents,
-                                      &doubt);
+    baseline::projective_joints<WideSums>(*state, head, count, modifiers, siblings, grandparents,
+                                          &doubt);
 }
 
 double best(Kind kind, const Sentence& s, int64_t* heads, double* scratch) noexcept {
@@ -319,15 +319,16 @@ double projective_max(const Sentence& s, double* ratio, double* scratch) noexcep
 }
 
 int64_t grandparents_scratch_size(int64_t n) noexcept {
-    return baseline::grandparents_scratch<Wide>(n);
+    return baseline::grandparents_scratch<WideSums>(n);
 }
 
 double grandparents(const Sentence& s, const Grandparents& parts, double* marginal,
                     double* of_parts, double* scratch) noexcept {
     bool doubt = false;
     const double log_z = level().grandparents(s, parts, marginal, of_parts, scratch, &doubt);
-    return doubt ? baseline::sum_grandparents<Wide>(s, parts, marginal, of_parts, scratch, &doubt)
-                 : log_z;
+    return doubt
+               ? baseline::sum_grandparents<WideSums>(s, parts, marginal, of_parts, scratch, &doubt)
+               : log_z;
 }
 
 double best_grandparents(const Sentence& s, const Grandparents& parts, int64_t* heads,

@@ -16,7 +16,7 @@ class Walk : public Laplacian<A> {};
 
 template <>
 class Walk<Plain> {
-    using Node = Elimination<Plain>;
+    using Node = BlockElimination<Plain>;
     using V = Vec<double>;
     using Leaves = Laplacian<Abreast>;
     static constexpr int kMostLevels = 3, kMostLanes = 8;
@@ -27,7 +27,8 @@ class Walk<Plain> {
     static int64_t scratch(int64_t n) {
         if (n < kLeast) return Laplacian<Plain>::scratch(n);
         const int64_t q = n / 4 + 1;
-        const int64_t leaf = q * Elimination<Abreast>::stride(q) + (q + 2) * q + Leaves::scratch(q);
+        const int64_t leaf =
+            q * BlockElimination<Abreast>::stride(q) + (q + 2) * q + Leaves::scratch(q);
         int64_t size = leaf * kMostLanes + 16;
         for (int d = 0; d < kMostLevels; ++d, n = (n + 1) / 2) size += (2 << d) * Node::scratch(n);
         return size;
@@ -45,7 +46,7 @@ class Walk<Plain> {
 
   private:
     // Some of the words, from `at` on, and what they do once the others are gone.
-    struct Part {
+    struct WordBlock {
         int64_t at, n;
         const double *steps, *root;
         int64_t from;
@@ -76,9 +77,9 @@ class Walk<Plain> {
         return true;
     }
 
-    double* block(const Part& p) const { return hit_ + p.at * (ld_ + 1); }
+    double* block(const WordBlock& p) const { return hit_ + p.at * (ld_ + 1); }
 
-    bool halve(const Part& whole, int side, Node& node, Part& half) {
+    bool halve(const WordBlock& whole, int side, Node& node, WordBlock& half) {
         const int64_t n = whole.n, at = side == 0 ? 0 : n / 2, kept = side == 0 ? n / 2 : n - n / 2;
         double* pivot = side == 0 ? whole.pivot : nullptr;
         node = Node(n, at, kept, next_);
@@ -93,7 +94,7 @@ class Walk<Plain> {
     // step when it is the last that is left; a lane without a part is the first one.
     bool leaves(int first) {
         const int count = 1 << levels_;
-        const Part* own[V::N];
+        const WordBlock* own[V::N];
         int64_t q = 0, least = INT64_MAX;  // words of the largest and of the smallest part
         for (int l = 0; l < V::N; ++l) {
             own[l] = &part_[levels_][first + l < count ? first + l : first];
@@ -153,7 +154,7 @@ class Walk<Plain> {
     const int64_t ld_;
     const int levels_;
     double* next_;
-    Part part_[kMostLevels + 1][1 << kMostLevels];
+    WordBlock part_[kMostLevels + 1][1 << kMostLevels];
     Node node_[kMostLevels][1 << kMostLevels];
 };
 

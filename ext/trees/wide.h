@@ -25,7 +25,7 @@ VS_INLINE double power_of_two(int64_t e) {  // a normal one
     return x;
 }
 
-struct Wide : Serial<Wide, WideNumber> {
+struct WideSums : Serial<WideSums, WideNumber> {
     using T = WideNumber;
     static constexpr int64_t kDoubles = sizeof(T) / sizeof(double);
     static constexpr double kRange = INFINITY;

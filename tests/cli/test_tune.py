@@ -22,7 +22,7 @@ from click.testing import CliRunner, Result
 
 import valuesparse as vs
 from valuesparse import _extras
-from valuesparse.cli._choice import Budget, choose, microseconds, on_front
+from valuesparse.cli._choice import CostLimit, choose, microseconds, on_front
 from valuesparse.cli._group import valuesparse
 from valuesparse.cli._measure import Ladder, Row
 from valuesparse.cli._sequences import is_arrays, load_text, sample
@@ -258,14 +258,14 @@ def test_what_is_chosen() -> None:
     rows = [row(None, 1.0, 0.0), row(0.9, 2.0, 0.01), row(0.8, 1.5, 0.02), row(0.5, 4.0, 0.2)]
     assert [microseconds(r) for r in rows] == pytest.approx([1, 0.5, 2 / 3, 0.25])
     assert on_front(rows, "mean") == [True, True, False, True]
-    assert choose(rows, Budget()) == 1
-    assert choose(rows, Budget(error=0.2)) == 3
-    assert choose(rows, Budget(error=0.2, measure="max")) == 1
-    assert choose(rows, Budget(error=0.0011, measure="tags")) == 1
-    assert choose(rows, Budget(microseconds=0.5)) == 1
-    assert choose(rows, Budget(microseconds=0.4)) == 3
-    assert choose(rows, Budget(microseconds=0.4, error=0.01)) is None
-    assert choose(rows, Budget(microseconds=0.1)) is None
+    assert choose(rows, CostLimit()) == 1
+    assert choose(rows, CostLimit(error=0.2)) == 3
+    assert choose(rows, CostLimit(error=0.2, measure="max")) == 1
+    assert choose(rows, CostLimit(error=0.0011, measure="tags")) == 1
+    assert choose(rows, CostLimit(microseconds=0.5)) == 1
+    assert choose(rows, CostLimit(microseconds=0.4)) == 3
+    assert choose(rows, CostLimit(microseconds=0.4, error=0.01)) is None
+    assert choose(rows, CostLimit(microseconds=0.1)) is None
 
 
 def test_samples_are_whole_sequences() -> None:
@@ -424,7 +424,7 @@ def test_missing_extra_names_the_command(
 
 def test_exact_wins_where_nothing_is_clearly_faster() -> None:
     rows = [Row("", z, s, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0) for z, s in [(None, 100), (0.9, 109)]]
-    assert choose(rows, Budget()) == 0
-    assert choose([rows[0], rows[1]._replace(speed=111)], Budget()) == 1
+    assert choose(rows, CostLimit()) == 0
+    assert choose([rows[0], rows[1]._replace(speed=111)], CostLimit()) == 1
     # Exact is beyond the time budget: then it is no choice.
-    assert choose(rows, Budget(microseconds=1e6 / 105, error=0.1)) == 1
+    assert choose(rows, CostLimit(microseconds=1e6 / 105, error=0.1)) == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from valuesparse.corpora._jobs import Job, span_of, text_spans
+from valuesparse.corpora._jobs import ShardJob, span_of, text_spans
 from valuesparse.corpora._text import Line, boundary, first_line, lines
 
 
@@ -39,7 +39,7 @@ def test_spans_are_the_file_once(parts: list[str], shard: int) -> None:
         assert sum(span.size for span in spans) == len(raw)
         found = []
         for span in spans:
-            job = Job(str(path), "", span.first, span.last, "", span.size, None)
+            job = ShardJob(str(path), "", span.first, span.last, "", span.size, None)
             found += [line.text for line in lines(path, *span_of(job)) if line.text]
         assert found == [part[:-1] for part in parts if part != "\n"]
 

@@ -16,7 +16,7 @@ from structured_oracle import ALLOWED, AnyOf, configurations, enumerated, make
 
 import valuesparse as vs
 from valuesparse import _messages
-from valuesparse.inference._network import Task
+from valuesparse.inference._network import LoopyCall
 from valuesparse.inference._watch import NOBODY
 
 
@@ -208,7 +208,7 @@ def fixes(graph: vs.FactorGraph) -> bool:
 def test_bounds_are_rounded_up(scale: float) -> None:
     for seed in range(25):
         graph = random_graph(seed, scale)
-        task = Task.of(graph, {}, NOBODY)
+        task = LoopyCall.of(graph, {}, NOBODY)
         laid = task.network.native
         dual = _messages.Dual(laid, task.local, None, None)
         if not dual.possible or len(laid.wide) != len(np.unique(laid.group)) or fixes(graph):

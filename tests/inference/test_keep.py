@@ -53,8 +53,8 @@ def answer_or_error(ask: Any) -> Any:
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_forest, "_PIECE_BYTES", 300)
-    monkeypatch.setattr(_forest, "_PIECE_SIZE", 1)
+    monkeypatch.setattr(_forest, "_LISTED_BYTES", 300)
+    monkeypatch.setattr(_forest, "_LISTED_SIZE", 1)
 
 
 @given(chains(), st.sampled_from([0.0, 1e-4, 0.2, 0.5, 1.0]), st.sampled_from([1.0, 0.8]))
@@ -185,8 +185,8 @@ def test_pickles_keep_the_list_alone(rng: np.random.Generator) -> None:
 
 
 def test_no_array_of_all_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_forest, "_PIECE_BYTES", 1 << 20)
-    monkeypatch.setattr(_forest, "_PIECE_SIZE", 1)
+    monkeypatch.setattr(_forest, "_LISTED_BYTES", 1 << 20)
+    monkeypatch.setattr(_forest, "_LISTED_SIZE", 1)
     rng = np.random.default_rng(1)
     model = vs.Chain(20 * rng.normal(size=(20_000, 100)), np.zeros((100, 100)), [100] * 200)
     tracemalloc.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import numpy as np
@@ -69,6 +70,26 @@ def test_bits_of_a_full_pass(
         want = vs.infer(chain(model), threads=1).log_z
         for threads in (1, 2, 3, 8):
             assert_same_bits(alone(chain(model), threads), want)
+
+
+@given(st.integers(1, 26), st.integers(0, 2**32 - 1), st.sampled_from([0.1, 1.0, 30.0, 300.0]))
+@examples(60)
+def test_bits_of_rows_side_by_side(k: int, seed: int, scale: float) -> None:
+    """Few labels, many sequences: some lengths are alike, and some rows forbid a label."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.choice([0, 1, 2, 3, 17, 40], size=13)
+    unary = scale * rng.normal(size=(lengths.sum(), k))
+    unary[rng.random(unary.shape) < 0.01 * (k > 1) * rng.integers(0, 2)] = -np.inf
+    ends = {"start": rng.normal(size=k), "end": rng.normal(size=k)} if rng.random() < 0.5 else {}
+    model = vs.Chain(unary, scale * rng.normal(size=(k, k)), lengths=lengths, **ends)
+    try:
+        want = vs.infer(model, threads=1).log_z
+    except vs.InfeasibleError as error:
+        with pytest.raises(vs.InfeasibleError, match=re.escape(str(error))):
+            alone(model)
+        return
+    for threads in (1, 3):
+        assert_same_bits(alone(model, threads), want)
 
 
 @pytest.mark.parametrize("k", [1, 3, 8, 17, 60])

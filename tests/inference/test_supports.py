@@ -188,8 +188,8 @@ def test_lists(keep: float, monkeypatch: pytest.MonkeyPatch) -> None:
     model = peaked(rng, lengths, 300, 12.0)
     whole = vs.infer(model, tol=0.01)
     assert whole.stats["sequences_supports"] > 30
-    monkeypatch.setattr(_forest, "_PIECE_SIZE", 100)
-    monkeypatch.setattr(_forest, "_PIECE_BYTES", 1)
+    monkeypatch.setattr(_forest, "_LISTED_SIZE", 100)
+    monkeypatch.setattr(_forest, "_LISTED_BYTES", 1)
     seen: list[tuple[int, int]] = []
     r = vs.infer(model, tol=0.01, keep=keep, progress=lambda *at: seen.append(at))
     assert r.stats == whole.stats

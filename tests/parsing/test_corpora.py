@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from stub_parser import StubParser, load
 
-from valuesparse.corpora._jobs import Counts
+from valuesparse.corpora._jobs import WrittenCounts
 from valuesparse.corpora._lock import locked
 from valuesparse.corpora._run_file import RUN
 from valuesparse.parsing import Sentence, evaluate, read_conll
@@ -71,7 +71,7 @@ def test_one_file(packed: bool, tmp_path: Path) -> None:
         expected(text.removesuffix("# only this\n\n")) + "# only this\n\n"
     )
     words = sum(line[:1].isdigit() and line[1] == "\t" for line in text.split("\n"))
-    assert counts == told[-1] == Counts(700, words)
+    assert counts == told[-1] == WrittenCounts(700, words)
     assert parser.sizes == [0, 256, 256, 188]
     assert evaluate(target, target).uas == 1
     # On several threads files are read ahead: nothing shows of it.
@@ -124,7 +124,7 @@ def test_what_is_wrong_ends_the_run_or_is_copied(
     with pytest.raises(ValueError, match=message):
         parse_corpus(load, model, source, tmp_path / "out", options={})
     assert not (tmp_path / "out" / "a.conllu").exists()
-    told: list[Counts] = []
+    told: list[WrittenCounts] = []
     parse_corpus(
         load, model, source, tmp_path / "out", options={}, on_error="skip", tell=told.append
     )

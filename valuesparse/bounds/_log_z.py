@@ -187,7 +187,7 @@ def log_z(
         )
     known = evidence if likelihood is None else asked(graph, evidence, likelihood)
     reduced = reduce_graph(graph, known)
-    search = _Search(graph, reduced, known, i_bound, iterations, memory_limit, seed)
+    search = _Methods(graph, reduced, known, i_bound, iterations, memory_limit, seed)
     found: dict[str, MethodBounds] = {}
     for name in METHODS:
         if name not in wanted or (name == "exact" and not exact):
@@ -217,7 +217,7 @@ def _best(found: dict[str, MethodBounds]) -> LogZBounds:
     )
 
 
-class _Search:
+class _Methods:
     """The methods, each with the answers of others that it needs."""
 
     def __init__(

@@ -36,7 +36,7 @@ _GRID = np.log([1 / 256, 1 / 32, 0.25, 0.7, 1.0, 1.4, 2.5, 5.0, 10.0, 20.0, 50.0
 _WORST = 10.0 * CARRIED_SUM
 
 
-class _Model(NamedTuple):
+class _Bounding(NamedTuple):
     """A solvable model that bounds: score >= (or <=) constant + unary + tables, margin aside."""
 
     constant: float
@@ -75,7 +75,7 @@ class PreconditionerBounds:
     _graph: FactorGraph = field(repr=False)
     _reduced: Reduced = field(repr=False)
     _given: dict[int, Any] = field(repr=False)
-    _sides: tuple[_Model, _Model] = field(repr=False)
+    _sides: tuple[_Bounding, _Bounding] = field(repr=False)
 
     def event(self, states: Mapping[Any, Any]) -> tuple[float, float]:
         """Return bounds on the probability that variables have the given states.
@@ -209,7 +209,7 @@ def preconditioner(
     given = known.given
     _require_pairwise(graph, given)
     reduced = reduce_graph(graph, known)
-    problem = _Problem(reduced)
+    problem = _Preconditioning(reduced)
     if kind == "support_tree":
         cards = set(reduced.cards)
         if len(cards) > 1:
@@ -246,7 +246,7 @@ def preconditioner(
     )
 
 
-class _Problem:
+class _Preconditioning:
     """The model, its interactions apart, and the search for the best scale."""
 
     def __init__(self, reduced: Reduced) -> None:
@@ -265,14 +265,14 @@ class _Problem:
         every = np.ones(len(edges), dtype=bool)
         self.w, self.g = self.quadratic.matrices(every)
 
-    def kept(self, which: Mask, sign: int) -> tuple[float, _Model]:
+    def kept(self, which: Mask, sign: int) -> tuple[float, _Bounding]:
         """Return the best bound (sign +1: upper) that keeps these edges, multiplied by a scale."""
         q = self.quadratic
         wc, gc = q.matrices(which)
         d = q.diagonal(which)
         edges = np.flatnonzero(which)
 
-        def build(scale: float, s: int) -> _Model:
+        def build(scale: float, s: int) -> _Bounding:
             rest = s * (scale * gc - self.g)
             t, lack = shift(sign * self.w, [sign * scale * wc, rest], q.spread(d))
             tables: Tables = [(q.edges[e], scale * self.kernels[e]) for e in edges]
@@ -280,7 +280,7 @@ class _Problem:
 
         return _search(build, (+1, -1), sign)
 
-    def supported(self, sign: int) -> tuple[float, _Model]:
+    def supported(self, sign: int) -> tuple[float, _Bounding]:
         """Return the best bound (sign +1: upper) from a support tree."""
         q = self.quadratic
         n = len(self.unary)
@@ -307,7 +307,7 @@ class _Problem:
                 table = differ[::-1] if v < n and flips[v] < 0 else differ
                 links.append((v, int(above), sign * weight[v] * table))
 
-        def build(scale: float, s: int) -> _Model:
+        def build(scale: float, s: int) -> _Bounding:
             rest = -self.g if s > 0 else np.zeros_like(self.g)
             t, lack = shift(
                 target, [scale * laplacian, rest], q.spread(d), relative=8.0 * len(parent)
@@ -329,7 +329,7 @@ class _Problem:
         tables: Tables,
         constant: float,
         scale: float,
-    ) -> _Model:
+    ) -> _Bounding:
         q = self.quadratic
         price = q.price(d)
         shifted = list(unary)
@@ -341,14 +341,14 @@ class _Problem:
         size += sum(float(np.abs(table).max()) for _, table in tables)
         margin = lack * price + EPS * 64.0 * size + self.reduced.merged
         total = self.reduced.constant + constant + sign * t * price
-        return _Model(total, shifted, tables, margin, size, scale)
+        return _Bounding(total, shifted, tables, margin, size, scale)
 
 
 def _search(
-    build: Callable[[float, int], _Model], signs: tuple[int, ...], sign: int
-) -> tuple[float, _Model]:
+    build: Callable[[float, int], _Bounding], signs: tuple[int, ...], sign: int
+) -> tuple[float, _Bounding]:
     """Return the best bound over scales and Laplacians of either sign."""
-    best: tuple[float, _Model] | None = None
+    best: tuple[float, _Bounding] | None = None
 
     def loss(log_scale: float, s: int) -> float:
         nonlocal best
@@ -377,16 +377,16 @@ def _search(
     return best
 
 
-def _engine(model: _Model) -> JunctionTree:
+def _engine(model: _Bounding) -> JunctionTree:
     return plan_of(graph_of(model.unary, model.tables))
 
 
-def _margin(model: _Model, value: float) -> float:
+def _margin(model: _Bounding, value: float) -> float:
     entries = sum(u.size for u in model.unary) + sum(t.size for _, t in model.tables)
     return model.margin + engine_margin(value, entries, model.magnitude)
 
 
-def _bound(model: _Model, sign: int) -> float:
+def _bound(model: _Bounding, sign: int) -> float:
     value = _engine(model).log_z()
     total = value + model.constant
     margin = _margin(model, value)
@@ -394,7 +394,7 @@ def _bound(model: _Model, sign: int) -> float:
 
 
 def _event(
-    model: _Model, inside: dict[int, int]
+    model: _Bounding, inside: dict[int, int]
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return log Z of a bounding model inside and outside an event, each rounded both ways."""
     engine = _engine(model)
@@ -418,7 +418,7 @@ def _event(
     return _both(model, within), _both(model, outside)
 
 
-def _both(model: _Model, value: float) -> tuple[float, float]:
+def _both(model: _Bounding, value: float) -> tuple[float, float]:
     total, margin = value + model.constant, _margin(model, value)
     return down(total, margin), up(total, margin)
 

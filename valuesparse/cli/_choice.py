@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from valuesparse.cli._measure import Row
 
-__all__ = ["MEASURES", "Budget", "choose", "error_of", "microseconds", "on_front"]
+__all__ = ["MEASURES", "CostLimit", "choose", "error_of", "microseconds", "on_front"]
 
 #: The measures that an error budget may bound, and their meaning.
 MEASURES = {
@@ -21,7 +21,7 @@ _CHANGED = 0.001
 _WORTH = 1.1
 
 
-class Budget(NamedTuple):
+class CostLimit(NamedTuple):
     """The most that a setting may cost.
 
     Attributes
@@ -51,7 +51,7 @@ def error_of(row: Row, measure: str) -> float:
     return row.mean_error if measure == "mean" else row.max_error
 
 
-def choose(rows: Sequence[Row], budget: Budget) -> int | None:
+def choose(rows: Sequence[Row], budget: CostLimit) -> int | None:
     """Return the index of the setting to recommend, None when none is within the budget.
 
     With an error budget the fastest setting within it; with a time budget only, the one of least
@@ -68,7 +68,7 @@ def choose(rows: Sequence[Row], budget: Budget) -> int | None:
     (1, None)
     """
     if budget.microseconds is None and budget.error is None:
-        budget = Budget(error=_CHANGED, measure="tags")
+        budget = CostLimit(error=_CHANGED, measure="tags")
     within = [
         i
         for i, row in enumerate(rows)

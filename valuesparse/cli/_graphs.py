@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from valuesparse import Decoding, FactorGraph, JunctionTree, Result
     from valuesparse.inference import Division
 
-__all__ = ["Forecast", "Mass", "best_states", "forecast", "marginals", "mass"]
+__all__ = ["Forecast", "LogPartition", "best_states", "forecast", "marginals", "mass"]
 
 
 class Forecast(NamedTuple):
@@ -40,7 +40,7 @@ def forecast(graph: FactorGraph, memory_limit: int | None, zeta: float | None = 
     return Forecast(exact.tree, division, compiling, choice.method, choice.reason)
 
 
-class Mass(NamedTuple):
+class LogPartition(NamedTuple):
     """The log partition function, and how it came about."""
 
     log_z: float
@@ -54,14 +54,14 @@ def mass(
     threads: int | None,
     memory_limit: int | None,
     progress: Callable[[int, int], object] | None,
-) -> Mass:
+) -> LogPartition:
     """Return the exact log partition function alone."""
     from valuesparse.inference._graphs import mass as mass_of
     from valuesparse.threads import resolve
 
     found, slices = mass_of(graph, resolve(threads), memory_limit, progress)
     reason = "messages upwards suffice for the partition function"
-    return Mass(found, "exact", f"{reason}; {slices}" if slices else reason)
+    return LogPartition(found, "exact", f"{reason}; {slices}" if slices else reason)
 
 
 def marginals(

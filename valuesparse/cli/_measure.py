@@ -320,7 +320,7 @@ def measure(
     functions: dict[str, Callable[[], object]] = dict(ladder.functions)
     exact = ladder.results["exact"].marginals
 
-    rival = _Rival(model_path, attributes, labels, chain.lengths)
+    rival = _RivalTagger(model_path, attributes, labels, chain.lengths)
     functions.update({"set": rival.set_only, "one": rival.set_and_one, "all": rival.set_and_all})
     try:
         seconds = median_seconds(functions, on_round=on_round)
@@ -339,7 +339,7 @@ def measure(
     )
 
 
-class _Rival:
+class _RivalTagger:
     """python-crfsuite's tagger on an evenly spaced sample of the sentences."""
 
     def __init__(

@@ -28,7 +28,7 @@ from valuesparse.cli.tag import report_line
 from valuesparse.corpora._backends import BACKENDS, REGISTERED
 
 if TYPE_CHECKING:
-    from valuesparse.corpora._jobs import Counts
+    from valuesparse.corpora._jobs import WrittenCounts
 
 FEATURES = ("hashed", "supported", "complete")
 METHODS = ("auto", "exact", "bp", "relaxed", "lp", "ad3")
@@ -294,7 +294,7 @@ class _Left:
         self.count = 0
         self.notes: tuple[str, ...] = ()
 
-    def __call__(self, counts: Counts) -> None:
+    def __call__(self, counts: WrittenCounts) -> None:
         self.count += counts.left
         self.notes = (*self.notes, *counts.notes)[:_TOLD]
 

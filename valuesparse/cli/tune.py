@@ -14,7 +14,7 @@ import click
 from valuesparse._extras import MissingExtraError, require
 from valuesparse.cli._choice import (
     MEASURES,
-    Budget,
+    CostLimit,
     choose,
     error_of,
     microseconds,
@@ -116,7 +116,7 @@ def tune(
     measured, not bounds for others. The exit code is 1 when no
     setting keeps within the budgets.
     """  # noqa: D301 - the backslash-b is a character that click looks for
-    budget = Budget(time_budget, error_budget, measure)
+    budget = CostLimit(time_budget, error_budget, measure)
     try:
         require("cli", "rich", "matplotlib")
     except MissingExtraError as error:
@@ -152,7 +152,7 @@ def _run(
     model: Path,
     data: Path,
     load: Callable[[], Scored],
-    budget: Budget,
+    budget: CostLimit,
     zetas: Sequence[float],
     tols: Sequence[float] | None,
     threads: int | None,
@@ -226,7 +226,7 @@ def _describe(console: Console, data: Path, scored: Scored) -> None:
         )
 
 
-def _table(rows: Sequence[Row], budget: Budget, chosen: int | None) -> Table:
+def _table(rows: Sequence[Row], budget: CostLimit, chosen: int | None) -> Table:
     """Return the table of all settings; it fits into 80 columns."""
     from rich import box
     from rich.table import Table
@@ -254,7 +254,7 @@ def _table(rows: Sequence[Row], budget: Budget, chosen: int | None) -> Table:
     return table
 
 
-def _recommendation(rows: Sequence[Row], chosen: int, budget: Budget) -> str:
+def _recommendation(rows: Sequence[Row], chosen: int, budget: CostLimit) -> str:
     row = rows[chosen]
     setting = f"zeta={1.0 if row.zeta is None else row.zeta:g}"
     if row.tol is not None:
@@ -272,7 +272,7 @@ def _recommendation(rows: Sequence[Row], chosen: int, budget: Budget) -> str:
     )
 
 
-def _refusal(rows: Sequence[Row], budget: Budget) -> str:
+def _refusal(rows: Sequence[Row], budget: CostLimit) -> str:
     """Say that nothing fits, and what comes nearest."""
     fastest = min(rows, key=microseconds)
     parts = []

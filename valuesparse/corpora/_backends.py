@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from valuesparse._extras import require
-from valuesparse.corpora._jobs import Done, Halt, Halted, Job, Work
+from valuesparse.corpora._jobs import Done, Halt, Halted, ShardJob, ShardWork
 from valuesparse.threads import resolve
 
 __all__ = ["BACKENDS", "REGISTERED", "run_jobs"]
@@ -22,8 +22,8 @@ _WAVE = 8
 
 
 def run_jobs(
-    work: Work,
-    todo: Sequence[Job],
+    work: ShardWork,
+    todo: Sequence[ShardJob],
     run: str,
     backend: str,
     jobs: int | None,

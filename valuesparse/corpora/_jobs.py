@@ -17,12 +17,22 @@ from valuesparse.corpora._text import BLANK, boundary, is_gzip, located, text_si
 from valuesparse.io.errors import TextFormatError
 
 __all__ = [
-    "Counts", "Done", "Halt", "Halted", "Job", "Span", "Work", "done", "jobs_of", "span_of",
-    "text_spans", "writing",
+    "Done",
+    "Halt",
+    "Halted",
+    "ShardJob",
+    "ShardWork",
+    "Span",
+    "WrittenCounts",
+    "done",
+    "jobs_of",
+    "span_of",
+    "text_spans",
+    "writing",
 ]  # fmt: skip
 
 
-class Job(NamedTuple):
+class ShardJob(NamedTuple):
     """One shard."""
 
     source: str
@@ -37,14 +47,14 @@ class Job(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Where a shard begins and ends, in the terms of `Job`, and its size."""
+    """Where a shard begins and ends, in the terms of `ShardJob`, and its size."""
 
     first: int
     last: int | None
     size: int
 
 
-class Counts(NamedTuple):
+class WrittenCounts(NamedTuple):
     """How many sentences and tokens were done.
 
     Sentences may also be left as they were; `notes` says why, of the first.
@@ -60,7 +70,7 @@ class Done(NamedTuple):
     """The size, the counts and the record of a shard that is done."""
 
     size: int
-    counts: Counts
+    counts: WrittenCounts
     shard: Shard
 
 
@@ -105,14 +115,14 @@ class Halt:
             self._changed.wait_for(lambda: not self._running, timeout=1.0)
 
 
-class Work(Protocol):
+class ShardWork(Protocol):
     """Does one shard, and returns `done` of it; a function of a module, so that it pickles."""
 
-    def __call__(self, job: Job, halt: Halt | None = None, /) -> Done:
+    def __call__(self, job: ShardJob, halt: Halt | None = None, /) -> Done:
         """Do a shard."""
 
 
-def done(job: Job, halt: Halt | None, work: Callable[[Job, Halt], Counts]) -> Done:
+def done(job: ShardJob, halt: Halt | None, work: Callable[[ShardJob, Halt], WrittenCounts]) -> Done:
     """Do a shard by a function that returns what it wrote.
 
     Raises
@@ -133,7 +143,7 @@ def done(job: Job, halt: Halt | None, work: Callable[[Job, Halt], Counts]) -> Do
 
 
 @contextmanager
-def writing(job: Job) -> Iterator[IO[bytes]]:
+def writing(job: ShardJob) -> Iterator[IO[bytes]]:
     """Open the output of a shard, which appears when it is complete."""
     target = Path(job.target)
     with publishing(target) as file:
@@ -152,7 +162,7 @@ def text_spans(source: Path, shard_bytes: int) -> list[Span]:
     ]
 
 
-def span_of(job: Job, apart: tuple[bytes, ...] = BLANK) -> tuple[int, int | None]:
+def span_of(job: ShardJob, apart: tuple[bytes, ...] = BLANK) -> tuple[int, int | None]:
     """Return from which byte to which the sentences of a shard of text reach."""
     source = Path(job.source)
     first = 0 if job.first == 0 else boundary(source, job.first, apart)
@@ -166,7 +176,7 @@ def jobs_of(
     spans: Sequence[Span],
     settings: Any,
     name: str | None = None,
-) -> Iterator[Job]:
+) -> Iterator[ShardJob]:
     """Yield the shards of a file, each with its name in a folder, by default as the file's."""
     name = name or source.name
     stem, dot, end = name.partition(".")
@@ -174,4 +184,4 @@ def jobs_of(
         target = name
         if len(spans) > 1:
             target = f"{stem}-{i:05d}-of-{len(spans):05d}{dot}{end}"
-        yield Job(str(source), kind, *span[:2], str(folder / target), span.size, settings)
+        yield ShardJob(str(source), kind, *span[:2], str(folder / target), span.size, settings)

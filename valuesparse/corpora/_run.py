@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from valuesparse._validation import as_count
 from valuesparse.corpora._backends import BACKENDS, run_jobs
-from valuesparse.corpora._jobs import Counts, Job, Work
+from valuesparse.corpora._jobs import ShardJob, ShardWork, WrittenCounts
 from valuesparse.corpora._lock import locked
 from valuesparse.corpora._run_file import RunFile, tidy
 
@@ -67,13 +67,13 @@ def how_of(backend: str, jobs: int | None, scheduler: str | None, shard_bytes: i
 
 
 def run_shards(
-    work: Work,
-    plan: Sequence[Job],
+    work: ShardWork,
+    plan: Sequence[ShardJob],
     folder: Path,
     identity: Mapping[str, Any],
     how: How,
     progress: Progress | None = None,
-    tell: Callable[[Counts], object] | None = None,
+    tell: Callable[[WrittenCounts], object] | None = None,
 ) -> CorpusReport:
     """Do the shards of a plan that are not in the folder yet.
 

@@ -36,7 +36,7 @@ class _Finder(MetaPathFinder):
         )
 
 
-class _Place:
+class _Installed:
     """The modules in place now, how many ask for them, and those that were there before."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class _Place:
         self.before = {}
 
 
-_PLACE = _Place()
+_PLACE = _Installed()
 
 
 class Installation:

@@ -147,7 +147,7 @@ class Score(NamedTuple):
     support: int
 
 
-class _Counts:
+class _LabelCounts:
     """Counts of what is there, what was predicted, and what is both, by label or type."""
 
     def __init__(self) -> None:
@@ -204,7 +204,7 @@ class Tally:
     def __init__(self, scheme: str | None = None) -> None:
         self._scheme = as_scheme(scheme)
         self.sequences = self.items = self.right = self.whole = 0
-        self._labels, self._entities = _Counts(), _Counts()
+        self._labels, self._entities = _LabelCounts(), _LabelCounts()
         self._tags: set[str] = set()
         self._other = False  # labels that are no entities' were seen
 
@@ -290,9 +290,9 @@ def entities(labels: Sequence[str], scheme: str | None = None) -> list[Entity]:
     return find(labels, as_scheme(scheme))
 
 
-def _tally(y_true: Labels, y_pred: Labels, scheme: str | None) -> _Counts:
+def _tally(y_true: Labels, y_pred: Labels, scheme: str | None) -> _LabelCounts:
     as_scheme(scheme)
-    counts = _Counts()
+    counts = _LabelCounts()
     for i, pair in enumerate(zip(*_paired(y_true, y_pred), strict=True)):
         found = []
         for name, labels in zip(("y_true", "y_pred"), pair, strict=True):

@@ -17,6 +17,7 @@ from valuesparse.hmm._estimator import Estimator, NotFittedError, as_random_stat
 from valuesparse.hmm._fitting import fit, normalised
 from valuesparse.hmm._monitor import ConvergenceMonitor
 from valuesparse.hmm._passes import Passes, Symbols
+from valuesparse.hmm._sampling import Emitter, draw
 from valuesparse.threads import resolve
 
 if TYPE_CHECKING:
@@ -272,19 +273,10 @@ class BaseHMM(Estimator):
         n = as_count("n_samples", n_samples, at_least=1)
         seed = self.random_state if random_state is None else random_state
         random = as_random_state(seed)
-        steps = np.cumsum(self.transmat_, axis=1)
-        if currstate is None:
-            state = _drawn(np.cumsum(self.startprob_), random)
-        else:
-            state = as_count("currstate", currstate, at_least=0)
-            if state >= self.n_components:
-                raise ValueError(f"currstate is {state}; states run to {self.n_components - 1}")
-        states, rows = [state], [self._generate_sample_from_state(state, random)]
-        for _ in range(n - 1):
-            state = _drawn(steps[state], random)
-            states.append(state)
-            rows.append(self._generate_sample_from_state(state, random))
-        return np.atleast_2d(rows), np.array(states, dtype=np.int64)
+        state = None if currstate is None else as_count("currstate", currstate, at_least=0)
+        if state is not None and state >= self.n_components:
+            raise ValueError(f"currstate is {state}; states run to {self.n_components - 1}")
+        return draw(self, n, random, state)
 
     def get_stationary_distribution(self) -> Floats:
         """Return the distribution of states that ``transmat_`` leaves as it is, (K,)."""
@@ -313,6 +305,10 @@ class BaseHMM(Estimator):
     def _generate_sample_from_state(self, state: int, random_state: Any) -> Any:
         """Return a row that a state emits."""
         return ()
+
+    def _emitter(self, random: np.random.RandomState) -> Emitter:
+        """Return what draws the rows of states, with what they share made once."""
+        return lambda state: self._generate_sample_from_state(state, random)
 
     def _prepared(self, X: Array) -> Any:
         """Return what iterations need to know of X; made once a fit."""
@@ -491,8 +487,3 @@ class BaseHMM(Estimator):
 def _one(y: Any, lengths: Any) -> Any:
     """Return the lengths, given by name or by position."""
     return y if lengths is None else lengths
-
-
-def _drawn(sums: Floats, random: np.random.RandomState) -> int:
-    """Return a state by cumulated probabilities."""
-    return int((sums > random.rand()).argmax())

@@ -11,6 +11,7 @@ from valuesparse import _hmm
 from valuesparse.hmm._base import BaseHMM
 from valuesparse.hmm._fitting import normalised
 from valuesparse.hmm._passes import Passes, Symbols, logarithm
+from valuesparse.hmm._sampling import FromTable
 
 __all__ = ["CategoricalHMM"]
 
@@ -127,8 +128,10 @@ class CategoricalHMM(BaseHMM):
         return {**super()._get_n_fit_scalars_per_param(), **more}
 
     def _generate_sample_from_state(self, state: int, random_state: Any) -> list[int]:
-        sums = np.cumsum(self.emissionprob_[state])
-        return [int((sums > random_state.rand()).argmax())]
+        return self._emitter(random_state)(state)
+
+    def _emitter(self, random: np.random.RandomState) -> FromTable:
+        return FromTable(self.emissionprob_, random)
 
     def _compute_log_likelihood(self, X: Array) -> Floats:
         return logarithm(self.emissionprob_.T)[self._prepared(X)]

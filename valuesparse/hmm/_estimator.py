@@ -18,7 +18,7 @@ __all__ = ["Estimator", "NotFittedError", "as_random_state", "centres"]
 Array = npt.NDArray[Any]
 
 
-class _Plain:
+class _Parameters:
     """Parameters by name, as scikit-learn's BaseEstimator has them."""
 
     @classmethod
@@ -82,7 +82,7 @@ try:
     from sklearn.base import BaseEstimator as Estimator
     from sklearn.exceptions import NotFittedError
 except ImportError:
-    Estimator = _Plain
+    Estimator = _Parameters
     NotFittedError = _PlainNotFittedError
 
 

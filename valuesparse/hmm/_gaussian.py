@@ -18,6 +18,7 @@ from valuesparse.hmm._covariances import (
 )
 from valuesparse.hmm._estimator import centres
 from valuesparse.hmm._passes import Passes
+from valuesparse.hmm._sampling import FromNormals
 
 __all__ = ["GaussianHMM"]
 
@@ -28,7 +29,7 @@ Floats = npt.NDArray[np.float64]
 _MOST_PRODUCTS = 64
 
 
-class Rows:
+class NormalRows:
     """The rows of X around their mean: second moments lose fewer digits there."""
 
     def __init__(self, X: Array) -> None:
@@ -186,25 +187,28 @@ class GaussianHMM(BaseHMM):
         return {**super()._get_n_fit_scalars_per_param(), **more}
 
     def _generate_sample_from_state(self, state: int, random_state: Any) -> Floats:
-        return random_state.multivariate_normal(self.means_[state], self.covars_[state])
+        return self._emitter(random_state)(state)
+
+    def _emitter(self, random: np.random.RandomState) -> FromNormals:
+        return FromNormals(self.means_, self.covars_, random)
 
     def _compute_log_likelihood(self, X: Array) -> Floats:
         scores = np.empty((len(X), self.n_components))
         self._fill(self._prepared(X), scores, 1)
         return scores
 
-    def _prepared(self, X: Array) -> Rows:
+    def _prepared(self, X: Array) -> NormalRows:
         if X.shape[1] != self.means_.shape[1]:
             raise ValueError(
                 f"X has {X.shape[1]} columns, but means_ has {self.means_.shape[1]} features"
             )
-        return Rows(X)
+        return NormalRows(X)
 
-    def _fill(self, data: Rows, scores: Floats, threads: int) -> None:
+    def _fill(self, data: NormalRows, scores: Floats, threads: int) -> None:
         means = self.means_ - data.centre
         log_densities(data.rows, means, self._covars_, self.covariance_type, scores, threads)
 
-    def _accumulate(self, data: Rows, passes: Passes, threads: int) -> dict[str, Any]:
+    def _accumulate(self, data: NormalRows, passes: Passes, threads: int) -> dict[str, Any]:
         posteriors, n = passes.posteriors, data.rows.shape[1]
         stats: dict[str, Any] = {"centre": data.centre}
         if "c" in self.params and self.covariance_type in ("full", "tied"):
@@ -252,7 +256,7 @@ class GaussianHMM(BaseHMM):
         self._covars_ = np.where(seen, found, self._covars_)
 
 
-def _outer(weights: Floats, data: Rows) -> Floats:
+def _outer(weights: Floats, data: NormalRows) -> Floats:
     """Return the sum over rows of weight (N, K) times outer product, (K, F, F)."""
     rows, products = data.rows, data.products
     k, n = weights.shape[1], rows.shape[1]

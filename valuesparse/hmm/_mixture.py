@@ -12,6 +12,7 @@ from valuesparse.hmm._base import BaseHMM
 from valuesparse.hmm._covariances import from_template, log_densities, refuse_kind
 from valuesparse.hmm._estimator import centres
 from valuesparse.hmm._passes import Passes, logarithm
+from valuesparse.hmm._sampling import FromMixtures
 
 __all__ = ["GMMHMM"]
 
@@ -24,7 +25,7 @@ _log = logging.getLogger(__name__)
 _ROWS = 1024
 
 
-class Rows:
+class MixtureRows:
     """The rows of X, and how much each component of a state takes of each."""
 
     def __init__(self, X: Array, k: int, m: int) -> None:
@@ -208,27 +209,31 @@ class GMMHMM(BaseHMM):
         return {**super()._get_n_fit_scalars_per_param(), **more}
 
     def _generate_sample_from_state(self, state: int, random_state: Any) -> Floats:
-        which = random_state.choice(self.n_mix, p=self.weights_[state])
-        covars = (
-            self.covars_[state] if self.covariance_type == "tied" else self.covars_[state, which]
-        )
-        n = self.n_features
-        matrix = covars if np.ndim(covars) == 2 else np.eye(n) * covars
-        return random_state.multivariate_normal(self.means_[state, which], matrix)
+        return self._emitter(random_state)(state)
+
+    def _emitter(self, random: np.random.RandomState) -> FromMixtures:
+        shape, n = self.means_.shape[:2], self.n_features
+        covars = self.covars_
+        if self.covariance_type == "tied":
+            covars = covars[:, None]
+        elif self.covariance_type != "full":
+            covars = (covars[..., None] if covars.ndim == 2 else covars)[..., None] * np.eye(n)
+        whole = np.broadcast_to(covars, (*shape, n, n))
+        return FromMixtures(self.weights_, self.means_, whole, random)
 
     def _compute_log_likelihood(self, X: Array) -> Floats:
         scores = np.empty((len(X), self.n_components))
         self._fill(self._prepared(X), scores, 1)
         return scores
 
-    def _prepared(self, X: Array) -> Rows:
+    def _prepared(self, X: Array) -> MixtureRows:
         if X.shape[1] != self.means_.shape[2]:
             raise ValueError(
                 f"X has {X.shape[1]} columns, but means_ has {self.means_.shape[2]} features"
             )
-        return Rows(X, self.n_components, self.n_mix)
+        return MixtureRows(X, self.n_components, self.n_mix)
 
-    def _fill(self, data: Rows, scores: Floats, threads: int) -> None:
+    def _fill(self, data: MixtureRows, scores: Floats, threads: int) -> None:
         k, m, n = self.means_.shape
         kind, covars = self.covariance_type, self.covars_
         if kind == "tied":
@@ -248,7 +253,7 @@ class GMMHMM(BaseHMM):
         share /= sums
         np.add(np.log(sums[:, :, 0]), most[:, :, 0], out=scores)
 
-    def _accumulate(self, data: Rows, passes: Passes, threads: int) -> dict[str, Any]:
+    def _accumulate(self, data: MixtureRows, passes: Passes, threads: int) -> dict[str, Any]:
         k, m, n = self.means_.shape
         share, rows = data.share, data.rows
         share *= passes.posteriors[:, :, None]

@@ -16,7 +16,7 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 
 
-class Counts(NamedTuple):
+class CountRows(NamedTuple):
     """The counts, log x! summed over each row (N, 1), and a one before the counts."""
 
     rows: Floats
@@ -123,7 +123,7 @@ class PoissonHMM(BaseHMM):
         self._fill(self._prepared(X), scores, 1)
         return scores
 
-    def _prepared(self, X: Array) -> Counts:
+    def _prepared(self, X: Array) -> CountRows:
         from scipy.special import gammaln
 
         rows = X.astype(np.float64)
@@ -134,9 +134,9 @@ class PoissonHMM(BaseHMM):
             at = tuple(int(i) for i in bad[0])
             raise ValueError(f"X{list(at)} is {X[at]}; counts are integers from 0")
         factorials = gammaln(rows + 1.0).sum(axis=1, keepdims=True)
-        return Counts(rows, factorials, np.column_stack([np.ones(len(rows)), rows]))
+        return CountRows(rows, factorials, np.column_stack([np.ones(len(rows)), rows]))
 
-    def _fill(self, data: Counts, scores: Floats, threads: int) -> None:
+    def _fill(self, data: CountRows, scores: Floats, threads: int) -> None:
         zero = self.lambdas_ == 0.0
         np.matmul(data.rows, np.log(np.where(zero, 1.0, self.lambdas_)).T, out=scores)
         scores -= self.lambdas_.sum(axis=1)
@@ -144,7 +144,7 @@ class PoissonHMM(BaseHMM):
         if zero.any():  # which emits nothing but 0
             scores[data.rows @ zero.T.astype(np.float64) > 0.0] = -np.inf
 
-    def _accumulate(self, data: Counts, passes: Passes, threads: int) -> dict[str, Any]:
+    def _accumulate(self, data: CountRows, passes: Passes, threads: int) -> dict[str, Any]:
         if "l" not in self.params:
             return {}
         sums = passes.posteriors.T @ data.moments

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from valuesparse import _messages
 from valuesparse.inference._methods import AD3
-from valuesparse.inference._network import Held, Task
-from valuesparse.inference._relaxation import Relaxed, dual_of, require_binary, sides
+from valuesparse.inference._network import Held, LoopyCall
+from valuesparse.inference._relaxation import RelaxedPoint, dual_of, require_binary, sides
 from valuesparse.inference._watch import Progress, Watch
 from valuesparse.models import FactorGraph
 
@@ -30,10 +30,10 @@ class _Solution(NamedTuple):
 
 def decode(
     model: FactorGraph, method: AD3, evidence: dict[int, Any], workers: int, watch: Watch
-) -> Relaxed:
+) -> RelaxedPoint:
     """Return the best point of the local polytope, and states near to it that are possible."""
     require_binary(model, method.name)
-    task = Task.of(model, evidence, watch)
+    task = LoopyCall.of(model, evidence, watch)
     with Held(task.network, watch) as native:
         dual = dual_of(task, native)
         found = _solved(task, dual, method, workers, watch.progress)
@@ -45,13 +45,13 @@ def decode(
             score = dual.score(states)
     watch.finish(method.max_iterations)
     on = states.astype(np.float64) if found.integral else found.on
-    return Relaxed(
+    return RelaxedPoint(
         states, score, max(found.upper, score), sides(on), found.integral, found.converged
     )
 
 
 def _solved(
-    task: Task,
+    task: LoopyCall,
     dual: _messages.Dual,
     method: AD3,
     workers: int,
@@ -66,7 +66,7 @@ def _solved(
 
 
 def _possible(
-    task: Task, native: _messages.Network, dual: _messages.Dual, root: _Solution, workers: int
+    task: LoopyCall, native: _messages.Network, dual: _messages.Dual, root: _Solution, workers: int
 ) -> Array:
     """Return states that are possible: near to the optimum, by HiGHS, or else by a search."""
     from valuesparse.inference._lp import nearest
@@ -82,7 +82,7 @@ def _possible(
     return _search(task, native, root, workers) if near is None else near
 
 
-def _search(task: Task, native: _messages.Network, root: _Solution, workers: int) -> Array:
+def _search(task: LoopyCall, native: _messages.Network, root: _Solution, workers: int) -> Array:
     """Return states that are possible, by fixing one variable after the other, depth first.
 
     The next is the one that the relaxation is least sure about, first in the state that it prefers.

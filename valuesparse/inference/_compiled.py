@@ -22,7 +22,7 @@ from valuesparse.inference._conditioning import (
     longer,
     slices_of,
 )
-from valuesparse.inference._kept import Kept, give_back, key_of, take
+from valuesparse.inference._kept import KeptTree, give_back, key_of, take
 from valuesparse.inference._memory import as_limit, show_bytes
 from valuesparse.inference._refusals import (
     ADVICE,
@@ -147,7 +147,7 @@ class Compiled:
         """Leave the tree to later calls; this object is asked no more."""
         if self._key is not None:
             cost = self.width, self.table_size, self.memory, self.flops, self.seconds
-            kept = Kept(self._tree, self._snapshot, self._held, self._search, cost)
+            kept = KeptTree(self._tree, self._snapshot, self._held, self._search, cost)
             give_back(self._graph.stamp, self._key, kept)
             self._key = None
 

@@ -257,7 +257,7 @@ def _divide(question: Question, names: Any, limit: float, budget: float) -> Slic
     refusal = _refuse_division(question.tree, limit, budget)
     if refusal is not None:
         return refusal
-    probe = _Probe(question)
+    probe = _CostProbe(question)
     parts = [probe.whole()]
     try:
         while parts and max(part.bytes for part in parts) > limit:
@@ -280,7 +280,7 @@ def _divide(question: Question, names: Any, limit: float, budget: float) -> Slic
     return Slices(tuple(probe.variables), tuple(parts))
 
 
-class _Probe:
+class _CostProbe:
     """Measures what a tree costs with more and more variables held."""
 
     def __init__(self, question: Question) -> None:
@@ -347,7 +347,7 @@ class _Probe:
         return sorted(weight, key=lambda v: (weight[v], -v), reverse=True)[:_CANDIDATES]
 
 
-def _describe(probe: _Probe, parts: list[Slice], names: Any) -> str:
+def _describe(probe: _CostProbe, parts: list[Slice], names: Any) -> str:
     if not probe.variables:
         return "conditioned on any variable"
     return Slices(tuple(probe.variables), tuple(parts)).describe(names)

@@ -12,8 +12,8 @@ from valuesparse.inference import _spanning
 from valuesparse.inference._methods import TRW, refuse
 from valuesparse.inference._network import (
     Held,
+    LoopyCall,
     Network,
-    Task,
     first_messages,
 )
 from valuesparse.inference._watch import Watch
@@ -60,7 +60,7 @@ def shares(count: int, forests: list[Array], weights: Array | None = None) -> Ar
     return np.minimum(rho, 1.0)
 
 
-def best_forest(task: Task, marginals: Array, tables: Array) -> Array:
+def best_forest(task: LoopyCall, marginals: Array, tables: Array) -> Array:
     """Return the forest of the largest mutual information: where the bound falls fastest."""
     from scipy.special import entr
 
@@ -154,7 +154,7 @@ def trw_dual_bound(
         raise ValueError(f"method must be a valuesparse.TRW, got {method!r}")
     refuse(method, ("edge_probabilities",), "trw_dual_bound, whose forests give them")
     workers = resolve(threads)
-    task = Task.of(graph, given, Watch(deadline, None))
+    task = LoopyCall.of(graph, given, Watch(deadline, None))
     network = task.network
     found = _spanning.cover(network, trees, method.seed, task.watch)
     weights = np.full(len(found), 1.0 / len(found))

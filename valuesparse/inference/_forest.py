@@ -46,7 +46,7 @@ METHODS = ("auto", "exact", "islands")
 
 #: Bytes of marginals that each thread makes at a time, where few of them are listed; and the fewest
 #: variables, so that many components go side by side.
-_PIECE_BYTES, _PIECE_SIZE = 1 << 24, 2048
+_LISTED_BYTES, _LISTED_SIZE = 1 << 24, 2048
 
 
 def _ask(model: Chain | Tree, workers: int, **wanted: Any) -> Floats:
@@ -103,7 +103,7 @@ def infer(
 
 def piece_size(kind: np.dtype[Any], labels: int) -> int:
     """Return how many variables each thread answers at a time, where few marginals are listed."""
-    return max(_PIECE_SIZE, _PIECE_BYTES // (kind.itemsize * max(1, labels)))
+    return max(_LISTED_SIZE, _LISTED_BYTES // (kind.itemsize * max(1, labels)))
 
 
 def infer_listed(

@@ -18,7 +18,7 @@ from valuesparse.inference._search import Search
 from valuesparse.models._blocks import Stamp
 from valuesparse.models._evidence import Known
 
-__all__ = ["Kept", "Key", "give_back", "key_of", "take"]
+__all__ = ["KeptTree", "Key", "give_back", "key_of", "take"]
 
 #: Trees of one graph, each for other evidence; the last ones that were asked.
 _MOST = 4
@@ -29,7 +29,7 @@ _MOST_BYTES = 64 << 20
 Key = tuple[Any, ...]
 
 
-class Kept(NamedTuple):
+class KeptTree(NamedTuple):
     """A tree that fits, what was compiled, and what it costs."""
 
     tree: _junction.CliqueTree
@@ -40,7 +40,7 @@ class Kept(NamedTuple):
 
 
 #: The trees of all graphs with the same factors.
-_KEPT: weakref.WeakKeyDictionary[Stamp, dict[Key, Kept]] = weakref.WeakKeyDictionary()
+_KEPT: weakref.WeakKeyDictionary[Stamp, dict[Key, KeptTree]] = weakref.WeakKeyDictionary()
 
 
 def key_of(known: Known, limit: int, barren: bool) -> Key:
@@ -48,13 +48,13 @@ def key_of(known: Known, limit: int, barren: bool) -> Key:
     return known.held.tobytes(), tuple(sorted(v for v, _ in known.soft)), limit, barren
 
 
-def take(stamp: Stamp, key: Key) -> Kept | None:
+def take(stamp: Stamp, key: Key) -> KeptTree | None:
     """Return a tree that nobody else asks until it is given back, or None."""
     trees = _KEPT.get(stamp)
     return None if trees is None else trees.pop(key, None)
 
 
-def give_back(stamp: Stamp, key: Key, kept: Kept) -> None:
+def give_back(stamp: Stamp, key: Key, kept: KeptTree) -> None:
     """Keep a tree for later questions."""
     if kept.tree.bytes() > _MOST_BYTES:
         kept.tree.release()

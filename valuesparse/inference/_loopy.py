@@ -20,8 +20,8 @@ from valuesparse.inference._methods import (
 )
 from valuesparse.inference._network import (
     Held,
-    State,
-    Task,
+    LoopyCall,
+    MessageState,
     first_messages,
     network_of,
 )
@@ -49,7 +49,7 @@ def infer(
     progress: Callable[[int, int], object] | None,
 ) -> GraphResult:
     """Return beliefs and the free energy that `method` gives."""
-    task = Task.of(model, evidence, Watch(deadline, None))
+    task = LoopyCall.of(model, evidence, Watch(deadline, None))
     if isinstance(method, (MeanField, StructuredMeanField)):
         ascend = _mean_field.naive if isinstance(method, MeanField) else _mean_field.structured
         return ascend(task, reason, method, workers, progress)
@@ -83,7 +83,7 @@ def infer(
         {"iterations": iterations, "messages": updates},
         converged=converged,
         residuals=residuals,
-        state=State(network, task.local, messages, rho),
+        state=MessageState(network, task.local, messages, rho),
         flat=marginals,
     )
 
@@ -107,7 +107,7 @@ def messages_up(
     model: FactorGraph, evidence: dict[int, Any], workers: int, watch: Watch, *, best: bool
 ) -> tuple[float, Array]:
     """Return log Z and all messages of a graph without cycles; `best`: of maxima, and no log Z."""
-    task = Task.of(model, evidence, watch)
+    task = LoopyCall.of(model, evidence, watch)
     network = task.network
     messages = np.zeros(network.native.entries)
     marginals = None if best else np.empty(task.local.shape)
@@ -119,7 +119,9 @@ def messages_up(
     return log_z + network.constant, messages
 
 
-def decode_passes(model: FactorGraph, evidence: dict[int, Any], workers: int, watch: Watch) -> Best:
+def decode_passes(
+    model: FactorGraph, evidence: dict[int, Any], workers: int, watch: Watch
+) -> MaxProduct:
     """Return the best configuration of a graph without cycles."""
     return decode(model, _passes(model), evidence, workers, watch)._replace(converged=True)
 
@@ -133,7 +135,7 @@ def _passes(model: FactorGraph) -> BP:
     return BP(schedule="tree", max_iterations=groups.size + 1, tolerance=_ROUNDING)
 
 
-class Best(NamedTuple):
+class MaxProduct(NamedTuple):
     """The result of max-product messages: a configuration, and a bound on the best score."""
 
     states: Array
@@ -148,11 +150,11 @@ def decode(
     evidence: dict[int, Any],
     workers: int,
     watch: Watch,
-) -> Best:
+) -> MaxProduct:
     """Return a configuration of high score; with "trw" also a bound on the best one."""
     # Max-product messages cannot begin from sum-product ones, and forests are drawn here.
     refuse(method, ("start", "edge_probabilities", "optimise"), "decode")
-    task = Task.of(model, evidence, watch)
+    task = LoopyCall.of(model, evidence, watch)
     network = task.network
     messages = np.zeros(network.native.entries)
     found = []
@@ -170,4 +172,4 @@ def decode(
         if found:
             scores, slack = task.forests(native, messages, found, True)
             upper = float(scores.mean()) + network.constant + slack
-    return Best(states, score + network.constant, converged, upper)
+    return MaxProduct(states, score + network.constant, converged, upper)

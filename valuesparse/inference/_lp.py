@@ -10,8 +10,8 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from valuesparse import _messages
-from valuesparse.inference._network import Held, Task
-from valuesparse.inference._relaxation import Relaxed, dual_of, require_binary, sides
+from valuesparse.inference._network import Held, LoopyCall
+from valuesparse.inference._relaxation import RelaxedPoint, dual_of, require_binary, sides
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import structured_factors
@@ -28,7 +28,7 @@ class NoPolytopeError(ValueError):
     """A structured factor has no polytope."""
 
 
-class Program:
+class LinearProgram:
     """Scores and constraints: a column for P(y = 1) of each variable, then those of factors.
 
     A table over k variables has a column for each of its entries that is possible: they sum to one,
@@ -36,7 +36,7 @@ class Program:
     `polytope`, over its variables and auxiliary columns.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: LoopyCall) -> None:
         network, self.task = task.network, task
         ends = task.local.reshape(-1, 2)
         known = np.isneginf(ends)
@@ -193,11 +193,11 @@ class _Rows(NamedTuple):
     equal: bool
 
 
-def decode(model: FactorGraph, evidence: dict[int, Any], watch: Watch) -> Relaxed:
+def decode(model: FactorGraph, evidence: dict[int, Any], watch: Watch) -> RelaxedPoint:
     """Return the best point of the local polytope, and states near to it that are possible."""
     require_binary(model, "lp")
-    task = Task.of(model, evidence, watch)
-    program = Program(task)
+    task = LoopyCall.of(model, evidence, watch)
+    program = LinearProgram(task)
     found = program.solve(watch)
     if found is None:
         raise task.impossible()
@@ -214,13 +214,13 @@ def decode(model: FactorGraph, evidence: dict[int, Any], watch: Watch) -> Relaxe
             states = program.nearest(on, watch)
             score = dual.score(states)
     watch.finish(1)
-    return Relaxed(states, score, max(upper, score), sides(on), integral, True)
+    return RelaxedPoint(states, score, max(upper, score), sides(on), integral, True)
 
 
-def nearest(task: Task, on: Array) -> Array | None:
+def nearest(task: LoopyCall, on: Array) -> Array | None:
     """Return the possible states nearest to a point; None where a factor has no polytope."""
     try:
-        program = Program(task)
+        program = LinearProgram(task)
     except NoPolytopeError:
         return None
     return program.nearest(on, task.watch)

@@ -14,8 +14,8 @@ from valuesparse.inference._dual import best_forest
 from valuesparse.inference._methods import BP, MeanField, StructuredMeanField
 from valuesparse.inference._network import (
     Held,
+    LoopyCall,
     Network,
-    Task,
     network_of,
     of_factors,
     require_same_variables,
@@ -63,7 +63,7 @@ class ForestField(NamedTuple):
 
 
 def _points(
-    task: Task,
+    task: LoopyCall,
     native: _messages.Network,
     method: MeanField | StructuredMeanField,
     workers: int,
@@ -84,7 +84,7 @@ def _points(
 
 
 def naive(
-    task: Task,
+    task: LoopyCall,
     reason: str,
     method: MeanField | StructuredMeanField,
     workers: int,
@@ -125,7 +125,7 @@ def naive(
 
 
 def structured(
-    task: Task,
+    task: LoopyCall,
     reason: str,
     method: MeanField | StructuredMeanField,
     workers: int,
@@ -213,7 +213,7 @@ def _tables(network: Network, groups: Array) -> Array:
     return np.where(np.repeat(some, np.diff(native.table_at)), native.flat_tables(), 0.0)
 
 
-def _strong_forest(task: Task, workers: int) -> Array:
+def _strong_forest(task: LoopyCall, workers: int) -> Array:
     """Return the forest of the largest mutual information, by the beliefs of a few messages."""
     messages = np.zeros(task.network.native.entries)
     with Held(task.network, task.watch) as native:

@@ -50,7 +50,7 @@ def default_memory_limit() -> int:
 def _windows_memory() -> int:
     import ctypes
 
-    class Status(ctypes.Structure):
+    class MemoryStatus(ctypes.Structure):
         _fields_ = [
             ("length", ctypes.c_ulong),
             ("load", ctypes.c_ulong),
@@ -58,7 +58,7 @@ def _windows_memory() -> int:
             ("rest", ctypes.c_ulonglong * 6),
         ]
 
-    status = Status()
+    status = MemoryStatus()
     status.length = ctypes.sizeof(status)
     kernel = getattr(ctypes, "windll", None)
     if kernel is None or not kernel.kernel32.GlobalMemoryStatusEx(ctypes.byref(status)):

@@ -23,9 +23,9 @@ from valuesparse.results import GraphResult
 
 __all__ = [
     "Held",
+    "LoopyCall",
+    "MessageState",
     "Network",
-    "State",
-    "Task",
     "first_messages",
     "network_of",
     "of_factors",
@@ -156,7 +156,7 @@ class Held:
             self._network.lock.release()
 
 
-class Task(NamedTuple):
+class LoopyCall(NamedTuple):
     """One call: a graph, its log-vectors with the evidence, and what is left of the deadline."""
 
     model: FactorGraph
@@ -166,7 +166,7 @@ class Task(NamedTuple):
     watch: Watch
 
     @classmethod
-    def of(cls, model: FactorGraph, evidence: dict[int, Any], watch: Watch) -> Task:
+    def of(cls, model: FactorGraph, evidence: dict[int, Any], watch: Watch) -> LoopyCall:
         """Return the task; InfeasibleError where a factor without variables forbids everything."""
         network = network_of(model, watch)
         task = cls(model, network, network.with_evidence(evidence), evidence, watch)
@@ -236,7 +236,7 @@ class Task(NamedTuple):
         return impossible(self.model, bool(self.evidence))
 
 
-class State:
+class MessageState:
     """Messages of a result: warm starts begin from them, and beliefs are made of them."""
 
     __slots__ = ("local", "messages", "network", "rho")
@@ -331,7 +331,7 @@ def first_messages(network: Network, local: Array, start: GraphResult | None) ->
     if start is None:
         return messages
     require_same_variables(network, start)
-    state: State = start.state
+    state: MessageState = start.state
     # Where pickling dropped the network: that of the factors that were used, in the graph of then.
     old = state.network or network_of(start.part())
     if old is network:

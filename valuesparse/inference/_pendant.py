@@ -34,7 +34,7 @@ from valuesparse.models._evidence import Known, split
 from valuesparse.models.factor_graph import Derived
 from valuesparse.results import GraphResult
 
-__all__ = ["Messages", "Pendant", "TakenApart", "TreesApart", "parts_of"]
+__all__ = ["Pendant", "PendantMessages", "TakenApart", "TreesApart", "parts_of"]
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -141,7 +141,7 @@ def _on_cycles(ptr: Array, scope: Array, held: Array) -> npt.NDArray[np.bool_]:
     return stays
 
 
-class Messages(NamedTuple):
+class PendantMessages(NamedTuple):
     """Messages of the trees to the core: log-vectors, and log Z of the trees, which scales them."""
 
     mu: dict[int, Array]
@@ -190,7 +190,7 @@ class Pendant:
         )
         return f"{count} {what} by messages; of the rest "
 
-    def _up(self) -> Messages:
+    def _up(self) -> PendantMessages:
         trees, shared = self.parts.trees, self.parts.shared
         log_z, messages = _loopy.messages_up(
             trees, self.outside, self.workers, self.watch, best=self.best
@@ -204,7 +204,7 @@ class Pendant:
             if top == -np.inf:
                 raise self.impossible(v)
             row -= top if self.best else np.logaddexp.reduce(row)
-        return Messages(total, log_z)
+        return PendantMessages(total, log_z)
 
     def of_core(self, ask: Callable[[], T]) -> T:
         """Return an answer of the core; its errors are those of the whole graph."""

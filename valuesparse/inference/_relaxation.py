@@ -8,15 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _messages
-from valuesparse.inference._network import Task
+from valuesparse.inference._network import LoopyCall
 from valuesparse.models import FactorGraph
 
-__all__ = ["Relaxed", "dual_of", "require_binary", "sides"]
+__all__ = ["RelaxedPoint", "dual_of", "require_binary", "sides"]
 
 Array = npt.NDArray[Any]
 
 
-class Relaxed(NamedTuple):
+class RelaxedPoint(NamedTuple):
     """The answer of a relaxation: states that are possible, and the point that it ends at."""
 
     states: Array
@@ -36,7 +36,7 @@ def require_binary(model: FactorGraph, method: str) -> None:
         )
 
 
-def dual_of(task: Task, native: _messages.Network) -> _messages.Dual:
+def dual_of(task: LoopyCall, native: _messages.Network) -> _messages.Dual:
     """Return the graph as dual decomposition sees it; InfeasibleError where tables forbid all."""
     dual = _messages.Dual(native, task.local, task.watch.left(), task.watch.late)
     if not dual.possible:

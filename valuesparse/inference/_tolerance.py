@@ -34,8 +34,9 @@ _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 #: Where counts of a call have messages that read a part of a table.
 _SPARSE_MESSAGES = 3
-#: Bytes of marginals that are made at a time of variables' own scores, and by passes.
-_BLOCK_BYTES, _PIECE_BYTES = 1 << 18, 1 << 21
+#: Bytes of marginals that are made between two looks at what `work` still buys: of variables' own
+#: scores, and by passes.
+_OWN_BYTES, _BOUGHT_BYTES = 1 << 18, 1 << 21
 
 
 def infer(
@@ -202,7 +203,7 @@ def _for_a_price(
         _forest.log_z(model, workers)  # a pass that no budget counts: is anything possible?
     sizes, owner = sizes_of(model), owner_of(model)
     rest = ~bought[owner]
-    block, piece = (max(1, size // (8 * k)) for size in (_BLOCK_BYTES, _PIECE_BYTES))
+    block, piece = (max(1, size // (8 * k)) for size in (_OWN_BYTES, _BOUGHT_BYTES))
     marginals = empty((n if keep is None else 0, k), model.dtype)
     lists: list[Listed] = []
     places: list[Integers] = []

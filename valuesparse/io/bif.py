@@ -62,7 +62,7 @@ class _Probability(NamedTuple):
     rounded: bool  # whether all rows sum to one but for rounding
 
 
-class _Text:
+class _BifText:
     """The text with comments and quotes blanked, and the errors for places in it."""
 
     def __init__(self, data: bytes) -> None:
@@ -136,10 +136,10 @@ def read_bif(source: Source) -> FactorGraph:
     >>> vs.infer(graph, evidence={"xray": "yes"})["lung"]  # doctest: +SKIP
     """
     with naming(source):
-        return _read(_Text(read_bytes(source)))
+        return _read(_BifText(read_bytes(source)))
 
 
-def _read(text: _Text) -> FactorGraph:
+def _read(text: _BifText) -> FactorGraph:
     variables, probabilities = _scan(text)
     numbers = {name: v for v, name in enumerate(variables)}
     return network_of(
@@ -150,7 +150,7 @@ def _read(text: _Text) -> FactorGraph:
     )
 
 
-def _scan(text: _Text) -> tuple[dict[str, _Variable], list[_Probability]]:
+def _scan(text: _BifText) -> tuple[dict[str, _Variable], list[_Probability]]:
     """Take a text apart into its blocks and check that they fit together."""
     variables: dict[str, _Variable] = {}
     headers: list[tuple[str, str, int]] = []
@@ -198,7 +198,7 @@ def _parents_first(probabilities: dict[str, _Probability]) -> bool:
     return True
 
 
-def _require_no_cycle(text: _Text, probabilities: dict[str, _Probability]) -> None:
+def _require_no_cycle(text: _BifText, probabilities: dict[str, _Probability]) -> None:
     try:
         graphlib.TopologicalSorter({p.child: p.parents for p in probabilities.values()}).prepare()
     except graphlib.CycleError as error:
@@ -209,7 +209,7 @@ def _require_no_cycle(text: _Text, probabilities: dict[str, _Probability]) -> No
         ) from None
 
 
-def _variable(text: _Text, match: re.Match[str]) -> tuple[_Variable, int]:
+def _variable(text: _BifText, match: re.Match[str]) -> tuple[_Variable, int]:
     """Read ``name { ... type discrete [ n ] { a, b, ... }; ... }``; return it and its end."""
     begin, name = match.start(1), _name(text, match[2], match.start(2), "variable")
     chunk = f"variable {name}"
@@ -237,21 +237,21 @@ def _variable(text: _Text, match: re.Match[str]) -> tuple[_Variable, int]:
     return _Variable(name, number, begin), close + 1
 
 
-def _name(text: _Text, word: str, at: int, chunk: str) -> str:
+def _name(text: _BifText, word: str, at: int, chunk: str) -> str:
     name = word.strip()
     if NAME.fullmatch(name) is None or len(name) > LONGEST_NAME:
         raise text.error(at, chunk, f"{name[:40]!r} is not a name")
     return name
 
 
-def _add(text: _Text, variables: dict[str, _Variable], variable: _Variable) -> None:
+def _add(text: _BifText, variables: dict[str, _Variable], variable: _Variable) -> None:
     if variable.name in variables:
         raise text.error(variable.begin, f"variable {variable.name}", "declared twice")
     variables[variable.name] = variable
 
 
 def _probability(
-    text: _Text, header: str, body: str, begin: int, variables: dict[str, _Variable]
+    text: _BifText, header: str, body: str, begin: int, variables: dict[str, _Variable]
 ) -> _Probability:
     """Check a block's names, its size and that nothing but rows of numbers is in it."""
     inside = header.strip()
@@ -325,7 +325,7 @@ def _all_rows(
 
 
 def _row_by_row(
-    text: _Text, body: str, begin: int, chunk: str, scope: list[_Variable], size: int
+    text: _BifText, body: str, begin: int, chunk: str, scope: list[_Variable], size: int
 ) -> list[float]:
     """Return the numbers of a block, row by row, or raise the error for the first wrong word."""
     at = text.text.index("{", begin) + 1
@@ -358,7 +358,7 @@ def _row_by_row(
 
 
 def _row(
-    text: _Text, entry: str, at: int, chunk: str, scope: list[_Variable], size: int
+    text: _BifText, entry: str, at: int, chunk: str, scope: list[_Variable], size: int
 ) -> tuple[tuple[str, ...], list[float]]:
     """Return the states and numbers of ``(state, state) 0.1, 0.9``, or those of a whole table.
 
@@ -398,7 +398,7 @@ def _row(
     return row, numbers
 
 
-def _normalised(text: _Text, probabilities: list[_Probability]) -> npt.NDArray[np.float64]:
+def _normalised(text: _BifText, probabilities: list[_Probability]) -> npt.NDArray[np.float64]:
     """Return the numbers of all tables, all rows summing to one."""
     values: list[float] = []
     lengths: list[int] = []

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-__all__ = ["FTOL", "Found", "backtracking", "more_thuente"]
+__all__ = ["FTOL", "LinePoint", "backtracking", "more_thuente"]
 
 #: Sufficient decrease, curvature: the usual constants of quasi-Newton methods.
 FTOL, GTOL = 1e-4, 0.9
@@ -18,7 +18,7 @@ _XTOL = 1e-16
 Along = Callable[[float], "tuple[float, float]"]
 
 
-class Found(NamedTuple):
+class LinePoint(NamedTuple):
     """Where a search ended."""
 
     step: float
@@ -37,7 +37,7 @@ class _End(NamedTuple):
 
 def backtracking(
     along: Along, start: tuple[float, float], step: float, most: int, strong: bool
-) -> Found:
+) -> LinePoint:
     """Halve (or stretch) the step until the Wolfe conditions hold.
 
     Parameters
@@ -69,14 +69,14 @@ def backtracking(
         elif strong and slope > -GTOL * d0:
             width = 0.5
         else:
-            return Found(step, value, trial, True)
+            return LinePoint(step, value, trial, True)
         if trial == most or not _SHORTEST <= step * width <= _LONGEST:
-            return Found(step, value, trial, False)
+            return LinePoint(step, value, trial, False)
         step *= width
-    return Found(0.0, value, 0, False)
+    return LinePoint(0.0, value, 0, False)
 
 
-def more_thuente(along: Along, start: tuple[float, float], step: float, most: int) -> Found:
+def more_thuente(along: Along, start: tuple[float, float], step: float, most: int) -> LinePoint:
     """Find a step that satisfies the strong Wolfe conditions.
 
     Moré and Thuente's search [1]_: an interval that holds such a step shrinks by cubic and
@@ -105,7 +105,7 @@ def more_thuente(along: Along, start: tuple[float, float], step: float, most: in
         value, slope = along(step)
         enough = f0 + step * slope_wanted
         if value <= enough and abs(slope) <= -GTOL * d0:
-            return Found(step, value, trial, True)
+            return LinePoint(step, value, trial, True)
         if (
             trial == most
             or narrow
@@ -113,7 +113,7 @@ def more_thuente(along: Along, start: tuple[float, float], step: float, most: in
             or (step == _LONGEST and value <= enough and slope <= slope_wanted)
             or (step == _SHORTEST and (value > enough or slope >= slope_wanted))
         ):
-            return Found(step, value, trial, False)
+            return LinePoint(step, value, trial, False)
         if not math.isfinite(value):
             # Too far for numbers: come nearer, there is nothing to interpolate.
             step = best.at + 0.25 * (step - best.at)
@@ -136,7 +136,7 @@ def more_thuente(along: Along, start: tuple[float, float], step: float, most: in
             if abs(other.at - best.at) >= 0.66 * before:
                 step = best.at + 0.5 * (other.at - best.at)
             before, width = width, abs(other.at - best.at)
-    return Found(step, value, most, False)
+    return LinePoint(step, value, most, False)
 
 
 def _update(

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse._vectors import direction, dot
-from valuesparse.learning._linesearch import FTOL, Found, backtracking, more_thuente
+from valuesparse.learning._linesearch import FTOL, LinePoint, backtracking, more_thuente
 from valuesparse.learning._state import (
     ENDED,
     ENDING,
@@ -400,7 +400,7 @@ class Lbfgs:
                 d[d * gradient >= 0.0] = 0.0  # not against the pseudo-gradient
         return d
 
-    def _search(self, d: Array, slope: float, step: float, x: Array, after: Array) -> Found:
+    def _search(self, d: Array, slope: float, step: float, x: Array, after: Array) -> LinePoint:
         """Search along `d`; the point and its gradient end in `x` and `after`."""
 
         def along(step: float) -> tuple[float, float]:
@@ -416,7 +416,7 @@ class Lbfgs:
 
     def _orthant_search(
         self, d: Array, gradient: Array, step: float, x: Array, after: Array
-    ) -> Found:
+    ) -> LinePoint:
         """Halve the step until the loss falls enough, inside the orthant of the pseudo-gradient."""
         orthant = np.where(self.x == 0.0, -gradient, self.x)
         value = self.loss
@@ -424,9 +424,9 @@ class Lbfgs:
             self._move(d, step, x, orthant)
             value = self.function(x, after) + self._l1(x)
             if value <= self.loss + FTOL * self._dot(x - self.x, gradient):
-                return Found(step, value, trial, True)
+                return LinePoint(step, value, trial, True)
             step *= 0.5
-        return Found(step, value, self.max_linesearch, False)
+        return LinePoint(step, value, self.max_linesearch, False)
 
     def _move(self, d: Array, step: float, x: Array, orthant: Array | None = None) -> None:
         """Fill `x` with the point after a step, within an orthant if there is one."""

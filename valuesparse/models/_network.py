@@ -17,7 +17,7 @@ from valuesparse.models._checks import check_table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Fit", "Network"]
+__all__ = ["ConditionalFactors", "Fit"]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -60,7 +60,7 @@ class Fit:
         )
 
 
-class Learner(Protocol):
+class TableLearner(Protocol):
     """Who learns tables from data; it lies above models."""
 
     def fit(
@@ -78,18 +78,18 @@ class Learner(Protocol):
         """Return the log-table of each factor that was learnt, and how it went."""
 
 
-class Network(Factors):
+class ConditionalFactors(Factors):
     """Factors, some of which are conditional tables."""
 
     __slots__ = ("fitted",)
 
-    _learner: ClassVar[Learner]
+    _learner: ClassVar[TableLearner]
 
     #: How the last `fit` of this graph went; None before.
     fitted: Fit | None
 
     @classmethod
-    def learn_with(cls, learner: Learner) -> None:
+    def learn_with(cls, learner: TableLearner) -> None:
         """Hand over who learns tables from data; it lies above models, which cannot import it."""
         cls._learner = learner
 

@@ -29,12 +29,12 @@ from valuesparse.models._checks import (
 )
 from valuesparse.models._evidence import Evidence
 from valuesparse.models._names import Cardinalities, Name
-from valuesparse.models._network import Network
+from valuesparse.models._network import ConditionalFactors
 
 __all__ = ["FactorGraph"]
 
 
-class FactorGraph(Network):
+class FactorGraph(ConditionalFactors):
     r"""A product of factors over discrete variables, built step by step.
 
     .. math::

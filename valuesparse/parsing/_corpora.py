@@ -12,10 +12,10 @@ from valuesparse.corpora._ahead import ahead
 from valuesparse.corpora._blocks import batches
 from valuesparse.corpora._files import Target, as_paths, fingerprint, opened
 from valuesparse.corpora._jobs import (
-    Counts,
     Done,
     Halt,
-    Job,
+    ShardJob,
+    WrittenCounts,
     done,
     jobs_of,
     span_of,
@@ -41,7 +41,7 @@ ON_ERROR = ("stop", "skip")
 _TOLD = 5
 
 
-class Settings(NamedTuple):
+class ParseSettings(NamedTuple):
     """All that decides the output, beside the inputs, and the threads in each shard."""
 
     load: Callable[[str], Parser]  # a function of a module, so that it pickles
@@ -61,8 +61,8 @@ def parse_file(
     input_format: str | None = None,
     output_format: str | None = None,
     on_error: str = "stop",
-    progress: Callable[[Counts], object] | None = None,
-) -> Counts:
+    progress: Callable[[WrittenCounts], object] | None = None,
+) -> WrittenCounts:
     """Parse one file into another, or a stream as it comes, such as the standard input.
 
     Parameters
@@ -87,7 +87,7 @@ def parse_file(
 
     Returns
     -------
-    Counts
+    WrittenCounts
 
     Raises
     ------
@@ -102,10 +102,10 @@ def parse_file(
     form = as_format(output_format)
     if form is None and isinstance(target, (str, os.PathLike)):
         form = format_of(Path(target))
-    how = _How(parser, dict(options), on_error, as_format(input_format) or _form(path), form)
+    how = _ParsedAs(parser, dict(options), on_error, as_format(input_format) or _form(path), form)
     try:
         with opened(target) as file:
-            total = Counts(0, 0)
+            total = WrittenCounts(0, 0)
             for text, counts in _parsed(lines_of(path), how, path):
                 file.write(text.encode())
                 total = _sum(total, counts)
@@ -131,7 +131,7 @@ def parse_corpus(
     scheduler: str | None = None,
     shard_bytes: int = SHARD,
     progress: Callable[[int, int], object] | None = None,
-    tell: Callable[[Counts], object] | None = None,
+    tell: Callable[[WrittenCounts], object] | None = None,
 ) -> CorpusReport:
     """Parse files in shards, and go on from where such a run was interrupted.
 
@@ -169,7 +169,7 @@ def parse_corpus(
     how = how_of(backend, jobs, scheduler, shard_bytes)
     _require_known(on_error)
     path, folder = Path(model).resolve(), Path(output).resolve()
-    settings = Settings(load, str(path), fingerprint(path), dict(options), on_error, threads)
+    settings = ParseSettings(load, str(path), fingerprint(path), dict(options), on_error, threads)
     _try(_parser_of(load, settings.model, settings.digest), options)
     sources = [source.resolve() for source in as_paths(inputs)]
     if not sources:
@@ -195,17 +195,17 @@ def parse_corpus(
     return run_shards(parse_shard, plan, folder, identity, how, progress, tell)
 
 
-def parse_shard(job: Job, halt: Halt | None = None) -> Done:
+def parse_shard(job: ShardJob, halt: Halt | None = None) -> Done:
     """Parse one shard, wherever this runs."""
     return done(job, halt, _parse_lines)
 
 
-def _parse_lines(job: Job, halt: Halt) -> Counts:
+def _parse_lines(job: ShardJob, halt: Halt) -> WrittenCounts:
     load, model, digest, options, on_error, threads = job.settings
     options = {**options, "threads": threads or job.threads}
-    how = _How(_parser_of(load, model, digest), options, on_error, job.kind, None)
+    how = _ParsedAs(_parser_of(load, model, digest), options, on_error, job.kind, None)
     source = Path(job.source)
-    total = Counts(0, 0)
+    total = WrittenCounts(0, 0)
     with writing(job) as file:
         found = halt.heeded(lines_of(source, *span_of(job)))
         for text, counts in _parsed(found, how, source):
@@ -221,7 +221,7 @@ def _parser_of(load: Callable[[str], Parser], path: str, digest: str) -> Parser:
     return load(path)
 
 
-class _How(NamedTuple):
+class _ParsedAs(NamedTuple):
     """How a text is parsed."""
 
     parser: Parser
@@ -246,8 +246,8 @@ def _form(source: Source) -> str:
     return format_of(Path(source.name)) or "conllu"
 
 
-def _sum(one: Counts, other: Counts) -> Counts:
-    return Counts(
+def _sum(one: WrittenCounts, other: WrittenCounts) -> WrittenCounts:
+    return WrittenCounts(
         one.sentences + other.sentences,
         one.tokens + other.tokens,
         one.left + other.left,
@@ -255,7 +255,7 @@ def _sum(one: Counts, other: Counts) -> Counts:
     )
 
 
-class _Batch(NamedTuple):
+class _SentenceBatch(NamedTuple):
     """Sentences that are parsed together; of one that cannot be read, why, and an empty one."""
 
     lines: list[Lines]
@@ -263,7 +263,7 @@ class _Batch(NamedTuple):
     bad: dict[int, TextFormatError]
 
 
-def _read(found: Iterable[Lines], how: _How) -> Iterator[_Batch]:
+def _read(found: Iterable[Lines], how: _ParsedAs) -> Iterator[_SentenceBatch]:
     for lines in batches(found, _measure):
         sentences: list[Sentence] = []
         bad: dict[int, TextFormatError] = {}
@@ -275,10 +275,12 @@ def _read(found: Iterable[Lines], how: _How) -> Iterator[_Batch]:
                 sentences.append(Sentence([]))
                 if how.on_error == "stop":
                     break  # those before it may be worse
-        yield _Batch(lines[: len(sentences)], sentences, bad)
+        yield _SentenceBatch(lines[: len(sentences)], sentences, bad)
 
 
-def _parsed(found: Iterable[Lines], how: _How, source: Source) -> Iterator[tuple[str, Counts]]:
+def _parsed(
+    found: Iterable[Lines], how: _ParsedAs, source: Source
+) -> Iterator[tuple[str, WrittenCounts]]:
     """Yield the text of sentences that are parsed together, and their counts.
 
     Raises
@@ -311,7 +313,7 @@ def _parsed(found: Iterable[Lines], how: _How, source: Source) -> Iterator[tuple
         told += len(notes)
         right = [i for i in todo if i not in bad]
         tokens = sum(len(sentences[i]) for i in right)
-        yield "".join(texts), Counts(len(right), tokens, len(bad), tuple(notes))
+        yield "".join(texts), WrittenCounts(len(right), tokens, len(bad), tuple(notes))
 
 
 def _measure(found: Lines) -> tuple[int, int]:
@@ -319,7 +321,7 @@ def _measure(found: Lines) -> tuple[int, int]:
     return len(found.lines), size
 
 
-def _answers(sentences: Sequence[Sentence], how: _How) -> list[Sentence | ValueError]:
+def _answers(sentences: Sequence[Sentence], how: _ParsedAs) -> list[Sentence | ValueError]:
     """Return the sentences with trees, or why they have none."""
     if not sentences:
         return []

@@ -82,7 +82,7 @@ def evaluate(gold: Parsed, system: Parsed) -> Evaluation:
     (0.667, 0.333, 1.0, 0.5)
     """
     names = _name(gold, "gold"), _name(system, "system")
-    every, wordlike = _Counts(), _Counts()
+    every, wordlike = _WordCounts(), _WordCounts()
     number = 0
     for one, other in zip_longest(_sentences(gold), _sentences(system)):
         if one is None or other is None:
@@ -115,7 +115,7 @@ def evaluate(gold: Parsed, system: Parsed) -> Evaluation:
     )
 
 
-class _Counts:
+class _WordCounts:
     """Words, right heads and right arcs."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from valuesparse.parsing._encoding import encode
 from valuesparse.parsing._examples import as_constraint
 from valuesparse.parsing._graph import parts_graph
 from valuesparse.parsing._model import ParserModel, read_model, write_model
-from valuesparse.parsing._parses import Parses, Tally
+from valuesparse.parsing._parses import Parses, ParseTally
 from valuesparse.parsing._sentences import Sentence
 from valuesparse.threads import resolve
 
@@ -209,7 +209,7 @@ class Parser:
         effort = BP(max_iterations=max_iterations, damping=damping, tolerance=_TOLERANCE)
         trees = self._trees(constraint, single_root)
         prune = bool(prune) and self.model.pruner is not None
-        tally, count, rest = Tally(), resolve(threads), iter(sentences)
+        tally, count, rest = ParseTally(), resolve(threads), iter(sentences)
         if method == "lp":
             return Parses(self._solve(rest, trees, prune, tally), tally)
         rounds = -1 if max_rounds is None else max_rounds
@@ -236,7 +236,7 @@ class Parser:
         self,
         rest: Iterator[Sentence],
         parsed: Callable[..., tuple[Array, Array, Array, Array]],
-        tally: Tally,
+        tally: ParseTally,
     ) -> Iterator[Sentence]:
         while batch := _batch(rest):
             words, offset = encode(batch, self.ignore)
@@ -248,7 +248,7 @@ class Parser:
                 yield sentence.parsed(heads[own], names[own], confidence[own])
 
     def _solve(
-        self, rest: Iterator[Sentence], trees: _Trees, prune: bool, tally: Tally
+        self, rest: Iterator[Sentence], trees: _Trees, prune: bool, tally: ParseTally
     ) -> Iterator[Sentence]:
         """Solve the linear program of one sentence after the other, by HiGHS."""
         constraint = "projective" if trees.projective else "tree"

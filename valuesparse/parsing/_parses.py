@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from valuesparse.parsing._sentences import Sentence
 
-__all__ = ["Parses", "Summary", "Tally"]
+__all__ = ["ParseTally", "Parses", "Summary"]
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Summary:
     integral: int = 0
 
 
-class Tally:
+class ParseTally:
     """Counts of the engines, added up over sentences."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Parses(Iterator[Sentence]):
         Complete once all sentences have been yielded.
     """
 
-    def __init__(self, sentences: Iterator[Sentence], tally: Tally) -> None:
+    def __init__(self, sentences: Iterator[Sentence], tally: ParseTally) -> None:
         self._sentences, self._tally = sentences, tally
 
     def __next__(self) -> Sentence:

@@ -23,7 +23,7 @@ from valuesparse.results._factors import marginal_of
 from valuesparse.results._graph import CONDITIONED
 from valuesparse.threads import resolve
 
-__all__ = ["Joints", "log_of"]
+__all__ = ["AskedJoints", "log_of"]
 
 Floats = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
@@ -40,7 +40,7 @@ _NORMAL = float(np.finfo(np.float64).tiny)
 _WIDER = 2.0
 
 
-class Joints:
+class AskedJoints:
     """Joints of sets of variables by the engine of a result, in numbers and in logarithms.
 
     Attributes

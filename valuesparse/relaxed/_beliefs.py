@@ -12,14 +12,14 @@ import numpy.typing as npt
 from valuesparse.factors import Factor, Feature, Features, Structured, Table
 from valuesparse.factors._table import Tables
 from valuesparse.models import FactorGraph
-from valuesparse.relaxed._asked import Joints
+from valuesparse.relaxed._asked import AskedJoints
 from valuesparse.relaxed._formulas import feature_gain
 from valuesparse.relaxed._links import Links
 from valuesparse.relaxed._parts import (
     NO_TINY,
     FeaturePart,
-    Held,
-    TablePart,
+    HeldJoints,
+    TableGroup,
     Tiny,
     mask_of,
     masks_of,
@@ -69,12 +69,12 @@ class Beliefs:
         self._zero: npt.NDArray[np.bool_] | None = None
         self._left: npt.NDArray[np.bool_] | None = None
         self.links = Links(result)
-        self.joints = Joints(result, thorough, self.links.any)
+        self.joints = AskedJoints(result, thorough, self.links.any)
         self.screen = Screen(result, self.links, self.joints, self.flat, self.offset, above)
 
     def walk(
         self, graph: FactorGraph, indices: Array, *, sides: bool = True
-    ) -> Iterator[FeaturePart | TablePart]:
+    ) -> Iterator[FeaturePart | TableGroup]:
         """Yield what is known about these factors of `graph`, piece by piece.
 
         Without `sides` P(φ = 1) of features is all that is asked for.
@@ -96,7 +96,7 @@ class Beliefs:
 
     def of_factors(
         self, factors: Sequence[tuple[int, Factor]], *, sides: bool = True
-    ) -> Iterator[FeaturePart | TablePart]:
+    ) -> Iterator[FeaturePart | TableGroup]:
         """Yield what is known about factors that are objects."""
         groups: dict[Any, list[tuple[int, Feature]]] = {}
         tables: list[tuple[int, Factor]] = []
@@ -123,7 +123,7 @@ class Beliefs:
             yield self.part(np.array([at for at, _ in group]), block, sides)
         yield from self._of_tables(tables)
 
-    def _of_tables(self, factors: Sequence[tuple[int, Factor]]) -> Iterator[TablePart]:
+    def _of_tables(self, factors: Sequence[tuple[int, Factor]]) -> Iterator[TableGroup]:
         by_size: dict[int, list[tuple[int, Factor]]] = {}
         for one in factors:
             if isinstance(one[1], Structured):
@@ -155,7 +155,7 @@ class Beliefs:
         at: Array | None = None,
         *,
         sides: bool = True,
-    ) -> Iterator[FeaturePart | TablePart]:
+    ) -> Iterator[FeaturePart | TableGroup]:
         """Yield what is known about some rows of a block, by default all, told as those `at`."""
         count = len(block) if rows is None else rows.size
         for first in range(0, count, _CHUNK):
@@ -183,7 +183,7 @@ class Beliefs:
         run = some[-1] - some[0] + 1 == some.size and bool((np.diff(some) == 1).all())
         return block.take(slice(int(some[0]), int(some[-1]) + 1) if run else some), own
 
-    def _of_columns(self, at: Array, block: Tables) -> Iterator[TablePart]:
+    def _of_columns(self, at: Array, block: Tables) -> Iterator[TableGroup]:
         """Yield what is known about tables that stay in columns."""
         known = self._known(block.scopes)
         self._ask([(block.scopes, known)])
@@ -203,7 +203,7 @@ class Beliefs:
 
     def _table_part(
         self, at: Array, scopes: Array, table: Floats, known: npt.NDArray[np.bool_]
-    ) -> TablePart:
+    ) -> TableGroup:
         """Return what is known about tables of one shape, (m, ...)."""
         shape, table = table.shape[1:], table.reshape(len(table), -1)
         worth = self.screen.tables_worth(scopes, table) if shape == (2, 2) else None
@@ -219,7 +219,7 @@ class Beliefs:
             tiny = Tiny(low, self._log_rows(scopes[low], shape, known[low]))
             if not self.exact:
                 self._note(self._zeros_of(tiny.log_p, scopes[low], shape))
-        return TablePart(at, table, joint, exact, tiny)
+        return TableGroup(at, table, joint, exact, tiny)
 
     def _rough(self, size: Floats) -> npt.NDArray[np.bool_]:
         """Whether an error of 1e-11 of its joint does not matter to the gain of each factor."""
@@ -466,18 +466,18 @@ class Beliefs:
         rough: npt.NDArray[np.bool_],
         *,
         logs: bool = False,
-    ) -> Held:
+    ) -> HeldJoints:
         """Return what is no product of beliefs; `rough`: where joints may err by 1e-11."""
         none: Array = np.empty(0, dtype=np.int64)
         pairs = np.empty((0, 2, 2))
         if not (self.exact or self._loopy):
-            return Held(none, none, [], np.zeros(len(scopes), dtype=np.bool_), none, pairs)
+            return HeldJoints(none, none, [], np.zeros(len(scopes), dtype=np.bool_), none, pairs)
         exact = np.zeros(len(scopes), dtype=np.bool_)
         if self.exact:
             exact = ~self.links.linked(scopes)
         rows = np.flatnonzero(self._known(scopes))
         if not rows.size:
-            return Held(none, none, [], exact, none, pairs)
+            return HeldJoints(none, none, [], exact, none, pairs)
         many, holder = self.links.many(rows, scopes)
         if many.size:
             assert self.links.within is not None
@@ -492,7 +492,7 @@ class Beliefs:
         which = which.reshape(-1)
         rows, which = rows[there[which]], which[there[which]]
         exact[rows] = self.exact
-        return Held(rows, which, cast("list[Floats]", joints), exact, many, pairs)
+        return HeldJoints(rows, which, cast("list[Floats]", joints), exact, many, pairs)
 
     def _starts(self, variables: Array) -> Array:
         """Return where the beliefs of variables start in `flat`."""

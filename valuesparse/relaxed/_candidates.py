@@ -19,7 +19,7 @@ from valuesparse.models._checks import (
     weigh_features,
 )
 from valuesparse.relaxed._beliefs import Beliefs
-from valuesparse.relaxed._parts import FeaturePart, TablePart
+from valuesparse.relaxed._parts import FeaturePart, TableGroup
 
 __all__ = ["as_parts", "check_factors"]
 
@@ -28,7 +28,7 @@ Array = npt.NDArray[Any]
 
 def as_parts(
     beliefs: Beliefs, graph: FactorGraph, items: Any, indices: Callable[[Any], Array]
-) -> tuple[int, Iterator[FeaturePart | TablePart]]:
+) -> tuple[int, Iterator[FeaturePart | TableGroup]]:
     """Return how many factors `items` stands for, and what is known about them."""
     if isinstance(items, Factor):
         items = [items]

@@ -16,7 +16,7 @@ from valuesparse.models import FactorGraph
 from valuesparse.models._checks import check_features, weigh_features
 from valuesparse.relaxed._beliefs import Beliefs
 from valuesparse.relaxed._candidates import check_factors
-from valuesparse.relaxed._parts import FeaturePart, TablePart
+from valuesparse.relaxed._parts import FeaturePart, TableGroup
 from valuesparse.relaxed.bounds import Bounds, Remaining, bounds_of, finish
 from valuesparse.relaxed.gain import gains_of
 from valuesparse.relaxed.select import without
@@ -79,7 +79,7 @@ class Lazy:
 
     def _parts(
         self, beliefs: Beliefs, item: Features | list[Factor]
-    ) -> Iterator[FeaturePart | TablePart]:
+    ) -> Iterator[FeaturePart | TableGroup]:
         if isinstance(item, Features):
             return beliefs.of_block(item)
         return beliefs.of_factors(list(enumerate(item)))

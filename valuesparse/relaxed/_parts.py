@@ -12,8 +12,8 @@ from valuesparse.factors import Features
 __all__ = [
     "NO_TINY",
     "FeaturePart",
-    "Held",
-    "TablePart",
+    "HeldJoints",
+    "TableGroup",
     "Tiny",
     "mask_of",
     "masks_of",
@@ -52,7 +52,7 @@ class FeaturePart(NamedTuple):
     tiny: Tiny
 
 
-class TablePart(NamedTuple):
+class TableGroup(NamedTuple):
     """General factors of one shape among some: where they stand there, tables, joints, if exact.
 
     Tables and joints are rows: (factors, entries of one).
@@ -65,7 +65,7 @@ class TablePart(NamedTuple):
     tiny: Tiny
 
 
-class Held(NamedTuple):
+class HeldJoints(NamedTuple):
     """Rows whose variables are no product of beliefs, and their joints.
 
     `which` and `joints`: of rows that are looked up one by one. `many` (m, 2, 2): of `many_rows`,

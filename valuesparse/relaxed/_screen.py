@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse.factors import Features
-from valuesparse.relaxed._asked import Joints
+from valuesparse.relaxed._asked import AskedJoints
 from valuesparse.relaxed._links import Links
 from valuesparse.results import GraphResult
 
@@ -36,7 +36,7 @@ class Screen:
         self,
         result: GraphResult,
         links: Links,
-        joints: Joints,
+        joints: AskedJoints,
         flat: Floats,
         offset: Array,
         above: float | None,

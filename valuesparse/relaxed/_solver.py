@@ -39,7 +39,7 @@ def solver_of(solver: Any) -> str | Loopy | Solve:
     return solver
 
 
-class Solver:
+class PartSolver:
     """Marginals of parts of one graph."""
 
     def __init__(

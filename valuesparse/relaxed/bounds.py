@@ -15,7 +15,7 @@ from valuesparse.factors import Feature, Structured
 from valuesparse.inference._refusals import impossible
 from valuesparse.models import FactorGraph
 from valuesparse.relaxed._beliefs import Beliefs
-from valuesparse.relaxed._parts import FeaturePart, TablePart
+from valuesparse.relaxed._parts import FeaturePart, TableGroup
 from valuesparse.results import GraphResult
 from valuesparse.results._bounds import Bounds
 
@@ -64,7 +64,7 @@ class Remaining:
         self.exact = True
         self.forbidding = False
 
-    def add(self, part: FeaturePart | TablePart) -> None:
+    def add(self, part: FeaturePart | TableGroup) -> None:
         """Take in one piece."""
         if isinstance(part, FeaturePart):
             self.count += part.theta.size

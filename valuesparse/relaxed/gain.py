@@ -14,7 +14,7 @@ from valuesparse.models import FactorGraph
 from valuesparse.relaxed._beliefs import Beliefs
 from valuesparse.relaxed._candidates import as_parts
 from valuesparse.relaxed._formulas import feature_gain, log_gain, table_gain
-from valuesparse.relaxed._parts import FeaturePart, TablePart
+from valuesparse.relaxed._parts import FeaturePart, TableGroup
 from valuesparse.results import GraphResult
 
 __all__ = ["gain", "gains_of"]
@@ -108,7 +108,7 @@ def _index(item: Any, at: int) -> int:
         ) from None
 
 
-def gains_of(count: int, parts: Iterable[FeaturePart | TablePart]) -> Floats:
+def gains_of(count: int, parts: Iterable[FeaturePart | TableGroup]) -> Floats:
     """Return the gains of `count` factors, told piece by piece; 0 where nothing is told."""
     out = np.zeros(count)
     for part in parts:

@@ -12,7 +12,7 @@ from valuesparse.models import FactorGraph
 from valuesparse.models._evidence import Evidence, asked
 from valuesparse.relaxed._beliefs import Beliefs
 from valuesparse.relaxed._lazy import Candidates, Lazy
-from valuesparse.relaxed._solver import Solve, Solver, first_factors, solver_of
+from valuesparse.relaxed._solver import PartSolver, Solve, first_factors, solver_of
 from valuesparse.relaxed.gain import gains_of
 from valuesparse.relaxed.select import without
 from valuesparse.results import GraphResult
@@ -110,7 +110,7 @@ def relax(
     if exhaustive and candidates is None:
         raise ValueError("exhaustive is a promise about candidates, which are not given")
     known = evidence if likelihood is None else asked(graph, evidence, likelihood)
-    run = Solver(graph, solver_of(solver), known, threads, memory_limit)
+    run = PartSolver(graph, solver_of(solver), known, threads, memory_limit)
     kept = first_factors(graph, first)
     n_own, n_first = graph.n_factors, kept.size
     if candidates is not None:

@@ -12,7 +12,7 @@ from valuesparse.inference._methods import Loopy
 from valuesparse.models import FactorGraph
 from valuesparse.models._evidence import Evidence, asked
 from valuesparse.relaxed._beliefs import Beliefs
-from valuesparse.relaxed._solver import Solve, Solver, first_factors, solver_of
+from valuesparse.relaxed._solver import PartSolver, Solve, first_factors, solver_of
 from valuesparse.relaxed.gain import gains_of
 from valuesparse.results import GraphResult
 
@@ -107,7 +107,7 @@ def select(
         else as_threshold(name, given[name])
     )
     known = evidence if likelihood is None else asked(graph, evidence, likelihood)
-    run = Solver(graph, solver_of(solver), known, threads, memory_limit)
+    run = PartSolver(graph, solver_of(solver), known, threads, memory_limit)
     kept = first_factors(graph, first)
     result = run(kept, None)
     rest = without(graph.n_factors, kept)

@@ -30,7 +30,7 @@ _PRODUCT = "mean_field"
 _FOREST = "structured_mean_field"
 
 
-class Exact(Protocol):
+class ExactEngine(Protocol):
     """The questions that a result hands to an exact engine; graphs have their evidence in them."""
 
     def joint(
@@ -59,10 +59,10 @@ class FactorResult(Result):
     __slots__ = ()
 
     #: The engine that answers the questions whose answers a result does not hold.
-    _engine: ClassVar[Exact]
+    _engine: ClassVar[ExactEngine]
 
     @classmethod
-    def ask(cls, engine: Exact) -> None:
+    def ask(cls, engine: ExactEngine) -> None:
         """Hand over the engine that answers; it lies above results, which cannot import it."""
         cls._engine = engine
 

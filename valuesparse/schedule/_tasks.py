@@ -25,7 +25,9 @@ class Kind(enum.IntEnum):
     back). A long one is cut into chunks, which ``CHUNKS`` runs; items count through these, chain by
     chain. One in which influence does not die
     is cut in its middle: ``FORWARD`` and ``BACKWARD`` send messages to it from both ends,
-    ``FORWARD_MEET`` and ``BACKWARD_MEET`` go on from there and write marginals.
+    ``FORWARD_MEET`` and ``BACKWARD_MEET`` go on from there and write marginals. Sequences of hidden
+    Markov models with few states, which items count themselves, have ``SEQUENCES`` as well, or the
+    directions apart; the pieces that these wait for make local factors of rows.
 
     Trees and junction trees: ``UPWARD`` sends messages of nodes or cliques to the root,
     ``DOWNWARD`` those to the leaves, with marginals on the way. A large clique is cut; the item is

@@ -20,7 +20,7 @@ from valuesparse.torch._constraints import as_constraint, require_allowed
 from valuesparse.torch._functions import (
     Gradient,
     LogScore,
-    Problem,
+    PaddedBatch,
     Undifferentiable,
     infeasible,
     make_gold,
@@ -380,7 +380,9 @@ class CRF(torch.nn.Module):
             return answer
         return Undifferentiable.apply(answer, why, *self._inputs(emissions))
 
-    def _value(self, emissions: torch.Tensor, problem: Problem, dtype: torch.dtype) -> torch.Tensor:
+    def _value(
+        self, emissions: torch.Tensor, problem: PaddedBatch, dtype: torch.dtype
+    ) -> torch.Tensor:
         learns = torch.is_grad_enabled()
         return LogScore.apply(*self._inputs(emissions), problem, dtype, learns)
 
@@ -391,7 +393,7 @@ class CRF(torch.nn.Module):
         allowed: torch.Tensor | None,
         threads: int | None,
         tags: torch.Tensor | None = None,
-    ) -> tuple[Problem, torch.dtype]:
+    ) -> tuple[PaddedBatch, torch.dtype]:
         """Return the batch as a chain, and the dtype that PyTorch would give the answer."""
         workers = resolve(threads)
         dtype = emissions.dtype
@@ -417,11 +419,11 @@ class CRF(torch.nn.Module):
             self._parameter("end_transitions", self.allowed_end, work),
         )
         if tags is None:
-            return Problem(chain, padding, None, workers), dtype
+            return PaddedBatch(chain, padding, None, workers), dtype
         gold = make_gold(padding, self._tags(padding, tags), chain)
         if may is not None or np.isneginf(gold.score).any():
             require_allowed(padding, gold, may, self)
-        return Problem(chain, padding, gold, workers), dtype
+        return PaddedBatch(chain, padding, gold, workers), dtype
 
     def _parameter(self, name: str, allowed: torch.Tensor | None, work: torch.dtype) -> Array:
         values = to_numpy(getattr(self, name), work)

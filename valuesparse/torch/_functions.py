@@ -24,7 +24,7 @@ __all__ = [
     "Gold",
     "Gradient",
     "LogScore",
-    "Problem",
+    "PaddedBatch",
     "Undifferentiable",
     "infeasible",
     "make_gold",
@@ -54,7 +54,7 @@ class Derivatives(NamedTuple):
     transition: Float64 | None  # by the transitions, summed over sequences
 
 
-class Problem:
+class PaddedBatch:
     """One padded batch on its way through autograd: what both directions share.
 
     Parameters
@@ -199,7 +199,7 @@ def _float64(tensor: torch.Tensor | None, shape: tuple[int, ...]) -> Float64:
 
 
 class LogScore(torch.autograd.Function):
-    """The value of every sequence of a `Problem`: log-likelihood or log Z, (B,)."""
+    """The value of every sequence of a `PaddedBatch`: log-likelihood or log Z, (B,)."""
 
     @staticmethod
     def forward(
@@ -208,7 +208,7 @@ class LogScore(torch.autograd.Function):
         transitions: torch.Tensor,
         start: torch.Tensor,
         end: torch.Tensor,
-        problem: Problem,
+        problem: PaddedBatch,
         dtype: torch.dtype,
         learns: bool,
     ) -> torch.Tensor:
@@ -238,7 +238,7 @@ class Gradient(torch.autograd.Function):
         transitions: torch.Tensor,
         start: torch.Tensor,
         end: torch.Tensor,
-        problem: Problem,
+        problem: PaddedBatch,
         needs: tuple[bool, ...],
     ) -> tuple[torch.Tensor | None, ...]:
         """Weigh what `LogScore` has left, sequence by sequence where weights differ."""
@@ -266,7 +266,7 @@ class Gradient(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *along: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         """Multiply with the second derivative, which cannot be differentiated again."""
-        problem: Problem = ctx.problem
+        problem: PaddedBatch = ctx.problem
         weights, emissions, transitions, start, end = ctx.saved_tensors
         padding, k = problem.padding, problem.chain.n_labels
         direction = Scores(

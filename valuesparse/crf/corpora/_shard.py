@@ -10,7 +10,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 from valuesparse.corpora._ahead import ahead
 from valuesparse.corpora._blocks import BATCH, batches
 from valuesparse.corpora._files import digest_of
-from valuesparse.corpora._jobs import Counts, Done, Halt, Job, done, span_of, writing
+from valuesparse.corpora._jobs import Done, Halt, ShardJob, WrittenCounts, done, span_of, writing
 from valuesparse.corpora._stream import Stream
 from valuesparse.corpora._text import (
     BLANK,
@@ -41,13 +41,13 @@ from valuesparse.crf.crfsuite import Tagger
 from valuesparse.io._files import naming, read_file
 from valuesparse.io.errors import TextFormatError
 
-__all__ = ["Settings", "tag_all", "tag_shard", "tagger_of"]
+__all__ = ["ShardSettings", "tag_all", "tag_shard", "tagger_of"]
 
 # Bytes of attributes that are tagged together.
 _WEIGHT = 8 << 20
 
 
-class Settings(NamedTuple):
+class ShardSettings(NamedTuple):
     """All that decides the output, beside the inputs."""
 
     model: str  # its path
@@ -75,13 +75,13 @@ def tagger_of(path: str, digest: str, constraints: str | None = None) -> Tagger:
     return tagger
 
 
-def tag_shard(job: Job, halt: Halt | None = None) -> Done:
+def tag_shard(job: ShardJob, halt: Halt | None = None) -> Done:
     """Tag one shard, wherever this runs."""
     return done(job, halt, _tag_table if job.kind == "parquet" else _tag_lines)
 
 
 def _answers(
-    items: Sequence[Sequence[Any]], settings: Settings, threads: int | None
+    items: Sequence[Sequence[Any]], settings: ShardSettings, threads: int | None
 ) -> list[Answer]:
     """Return the tags of sentences, and their marginals or n-best if those are wanted."""
     tagger = tagger_of(settings.model, settings.digest, settings.constraints)
@@ -94,7 +94,7 @@ def _answers(
     return [Answer(some, table) for some, table in zip(tags, tables, strict=True)]
 
 
-def _best(tagger: Tagger, items: Sequence[Any], settings: Settings) -> Answer:
+def _best(tagger: Tagger, items: Sequence[Any], settings: ShardSettings) -> Answer:
     """Return the best label sequences of a sentence, with the probability of each."""
     if not items:
         return Answer([], best=[])
@@ -146,18 +146,18 @@ class _Where(NamedTuple):
 
     source: Source
     kind: str
-    settings: Settings
+    settings: ShardSettings
     threads: int | None
 
 
 def tag_all(
     source: Source,
     kind: str,
-    settings: Settings,
+    settings: ShardSettings,
     threads: int | None,
     file: IO[bytes],
     progress: Callable[[int, int], object] | None = None,
-) -> Counts:
+) -> WrittenCounts:
     """Tag a whole file or stream into a file that is open; tell the bytes done, and all.
 
     Raises
@@ -194,12 +194,12 @@ def _told(
         yield block
 
 
-def _columns(settings: Settings) -> tuple[str | None, None, tuple[str, str]]:
+def _columns(settings: ShardSettings) -> tuple[str | None, None, tuple[str, str]]:
     how = settings.extraction
     return how.word, None, how.places
 
 
-def _tag_lines(job: Job, halt: Halt) -> Counts:
+def _tag_lines(job: ShardJob, halt: Halt) -> WrittenCounts:
     source = Path(job.source)
     form = line_format(source, job.kind, job.settings.extraction)
     first, last = span_of(job, ENDS if job.kind in ONE_LINE else BLANK)
@@ -228,7 +228,7 @@ def _tag_blocks(
     form: Form | RowFormat,
     where: _Where,
     file: IO[bytes],
-) -> Counts:
+) -> WrittenCounts:
     settings = where.settings
     labels = tagger_of(settings.model, settings.digest, settings.constraints).labels()
     kind = output_format(where.kind, settings.output_format)
@@ -249,7 +249,7 @@ def _tag_blocks(
         file.write("".join(texts).encode())
     if table is not None:
         table.close()
-    return Counts(sentences, tokens)
+    return WrittenCounts(sentences, tokens)
 
 
 def _written(output: Output, block: Block, answer: Answer, where: _Where) -> str:
@@ -268,7 +268,7 @@ def _from(source: Path, first: int, last: int | None) -> Iterator[Line]:
     return lines(source, first, last)
 
 
-def _tag_table(job: Job, halt: Halt) -> Counts:
+def _tag_table(job: ShardJob, halt: Halt) -> WrittenCounts:
     table = ParquetTable(Path(job.source), *_columns(job.settings))
     where = _Where(Path(job.source), job.kind, job.settings, job.threads)
     with writing(job) as file:
@@ -277,7 +277,7 @@ def _tag_table(job: Job, halt: Halt) -> Counts:
 
 def _tag_groups(
     table: ParquetTable, groups: Sequence[int] | None, where: _Where, halt: Halt, file: IO[bytes]
-) -> Counts:
+) -> WrittenCounts:
     """Tag row groups of a table, None for all of them."""
     settings = where.settings
     groups = range(table.groups) if groups is None else groups
@@ -302,4 +302,4 @@ def _tag_groups(
             writer.write_batch(table.extended(batch, writer.schema, columns))
             sentences += len(answers)
             tokens += sum(len(answer.tags) for answer in answers)
-    return Counts(sentences, tokens)
+    return WrittenCounts(sentences, tokens)

@@ -9,7 +9,7 @@ from typing import Any
 
 from valuesparse._validation import as_count, as_zeta
 from valuesparse.corpora._files import Target, as_paths, digest_of, fingerprint, opened
-from valuesparse.corpora._jobs import Counts, Job, Span, jobs_of, text_spans
+from valuesparse.corpora._jobs import ShardJob, Span, WrittenCounts, jobs_of, text_spans
 from valuesparse.corpora._run import SHARD, CorpusReport, how_of, run_shards
 from valuesparse.corpora._text import Given, as_source
 from valuesparse.crf.corpora._beside import constraints_of
@@ -17,7 +17,7 @@ from valuesparse.crf.corpora._formats import FORMATS, told_format
 from valuesparse.crf.corpora._outputs import output_format as written_as
 from valuesparse.crf.corpora._parquet import ParquetTable
 from valuesparse.crf.corpora._reader import FeatureSource, extraction_of, kind_of, line_format
-from valuesparse.crf.corpora._shard import Settings, tag_all, tag_shard, tagger_of
+from valuesparse.crf.corpora._shard import ShardSettings, tag_all, tag_shard, tagger_of
 from valuesparse.io._files import read_file
 from valuesparse.threads import resolve
 
@@ -141,7 +141,7 @@ def tag_file(
     zeta: float = 1.0,
     threads: int | None = None,
     progress: Callable[[int, int], object] | None = None,
-) -> Counts:
+) -> WrittenCounts:
     """Tag one file into another, or a stream as it comes, such as the standard input.
 
     Parameters
@@ -165,7 +165,7 @@ def tag_file(
 
     Returns
     -------
-    Counts
+    WrittenCounts
         Sentences and tokens.
 
     Raises
@@ -195,7 +195,7 @@ def _require_format(input_format: str | None) -> None:
         raise ValueError(f"input_format must be one of {', '.join(FORMATS)}, not {input_format!r}")
 
 
-def _require_possible(written: str, settings: Settings) -> None:
+def _require_possible(written: str, settings: ShardSettings) -> None:
     if written == "parquet" and settings.n_best is not None:
         raise ValueError("n_best is for text; Parquet has no columns for it")
 
@@ -209,7 +209,7 @@ def _settings(
     output_format: str | None,
     n_best: int | None,
     constraints: str | None,
-) -> Settings:
+) -> ShardSettings:
     """Return what decides the output, once the arguments and the model are checked."""
     if marginals not in MARGINALS:
         raise ValueError(f"marginals must be one of {', '.join(MARGINALS)}, not {marginals!r}")
@@ -222,7 +222,7 @@ def _settings(
     digest = digest_of(read_file(path))
     how = extraction_of(path, features, word, digest=digest)
     constraints = constraints_of(path, constraints, digest)
-    settings = Settings(
+    settings = ShardSettings(
         str(path), digest, how, as_zeta(zeta), marginals, output_format, n_best, constraints
     )
     tagger_of(settings.model, settings.digest, constraints)  # a bad model is refused now
@@ -230,8 +230,8 @@ def _settings(
 
 
 def _shards(
-    source: Path, folder: Path, input_format: str | None, settings: Settings, shard: int
-) -> Iterator[Job]:
+    source: Path, folder: Path, input_format: str | None, settings: ShardSettings, shard: int
+) -> Iterator[ShardJob]:
     """Return the shards of a file."""
     kind = input_format or kind_of(source)
     how = settings.extraction
@@ -254,7 +254,7 @@ def _renamed(name: str, kind: str) -> str:
 
 
 def _identity(
-    settings: Settings, sources: Sequence[Path], plan: Sequence[Job], shard: int
+    settings: ShardSettings, sources: Sequence[Path], plan: Sequence[ShardJob], shard: int
 ) -> dict[str, Any]:
     """Return what decides the output, as the folder keeps it."""
     how = settings.extraction

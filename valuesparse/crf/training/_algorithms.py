@@ -78,13 +78,13 @@ def start(
 ) -> Training:
     """Begin training, or take it up from a checkpoint."""
     if algorithm == "lbfgs":
-        return _Batch(objective, values, tell, checkpoint, tol)
+        return _FullBatch(objective, values, tell, checkpoint, tol)
     if algorithm == "l2sgd":
         return Sgd(objective, values, seed, tell, checkpoint)
-    return _Passes(algorithm, objective, values, seed, tell, checkpoint)
+    return _OnlinePasses(algorithm, objective, values, seed, tell, checkpoint)
 
 
-class _Resumable:
+class _Iterations:
     """Iterations of a learner, the state of which a checkpoint keeps."""
 
     learner: Any
@@ -110,7 +110,7 @@ class _Resumable:
         raise NotImplementedError
 
 
-class _Batch(_Resumable):
+class _FullBatch(_Iterations):
     """L-BFGS over all sequences at a time."""
 
     def __init__(
@@ -204,7 +204,7 @@ _TITLES = {
 }
 
 
-class _Passes(_Resumable):
+class _OnlinePasses(_Iterations):
     """An online algorithm."""
 
     def __init__(
