@@ -160,8 +160,8 @@ def table_of(rng: np.random.Generator) -> Array:
     ends = rng.normal(size=(k, 1)) + rng.normal(size=k)
     low = np.where(np.tri(k, k=-1, dtype=bool), -np.inf, normal * size / 3)
     t = [
-        normal * size / 3, rng.uniform(-size, size, (k, k)), np.zeros((k, k)), far, permuted, single,
-        np.where(rng.random((k, k)) < 0.1, normal, ends) * size / 4, 2 * size * np.eye(k), low,
+        normal * size / 3, rng.uniform(-size, size, (k, k)), np.zeros((k, k)), far, permuted,
+        single, np.where(rng.random((k, k)) < 0.1, normal, ends) * size / 4, 2 * size * np.eye(k), low,
         rng.choice([0.0, -2 * size, -size], size=(k, k)),
     ][rng.integers(10)]  # fmt: skip
     t = np.where(rng.random((k, k)) < rng.choice([0.0, 0.0, 0.1, 0.6]), -np.inf, t)
@@ -173,7 +173,7 @@ def table_of(rng: np.random.Generator) -> Array:
 
 def unary_of(rng: np.random.Generator, shape: tuple[int, int, int]) -> Array:
     """Return scores, of which some lie where they are held from below."""
-    b, n, k = shape
+    b, n, _ = shape
     size = rng.choice([0.0, 0.3, 2.0, 6.0, 12.0, 30.0, 1e4], size=(b, rng.choice([1, n]), 1))
     drawn = size * rng.normal(size=shape)
     if rng.random() < 0.3:
