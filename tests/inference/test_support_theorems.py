@@ -161,7 +161,8 @@ def table_of(rng: np.random.Generator) -> Array:
     low = np.where(np.tri(k, k=-1, dtype=bool), -np.inf, normal * size / 3)
     t = [
         normal * size / 3, rng.uniform(-size, size, (k, k)), np.zeros((k, k)), far, permuted,
-        single, np.where(rng.random((k, k)) < 0.1, normal, ends) * size / 4, 2 * size * np.eye(k), low,
+        single, np.where(rng.random((k, k)) < 0.1, normal, ends) * size / 4, 2 * size * np.eye(k),
+        low,
         rng.choice([0.0, -2 * size, -size], size=(k, k)),
     ][rng.integers(10)]  # fmt: skip
     t = np.where(rng.random((k, k)) < rng.choice([0.0, 0.0, 0.1, 0.6]), -np.inf, t)
