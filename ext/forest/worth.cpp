@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "forest/call.h"
+#include "simd/level.h"
 
 namespace vs {
 namespace {
@@ -57,6 +58,7 @@ struct Around {
     TreeView tree{};
     int64_t bytes = 0;
     const double* zeros;  // (K,)
+    LikelyRule rule;
 
     Around(const Request& request, int64_t first, int64_t count, const int32_t* components,
            const int32_t* modes, const char* tables, const double* nothing)
@@ -70,6 +72,8 @@ struct Around {
           turned(tables),
           bytes(c.dtype == kFloat32 ? 4 : 8),
           zeros(nothing) {
+        const double odds = r.zeta / (1.0 - r.zeta), others = static_cast<double>(c.n_labels - 1);
+        rule = {c.n_labels, r.zeta, std::log(odds), std::log(odds * others)};
         if (m.layout) tree = m.layout->view();
     }
 
@@ -85,7 +89,7 @@ struct Around {
 
     // The mode of a variable alone.
     LikelyRow alone(int64_t i, RowList& list) const {
-        return {row(i, list), {}, c.n_labels, r.zeta, -1};
+        return {row(i, list), {}, -1};
     }
     // Whether it, or a variable beside it, is a likely island.
     bool is_near(int64_t i) const {
@@ -96,7 +100,7 @@ struct Around {
     // The same beside likely islands: of its mode, if it is one, or of any.
     void add_beside(int64_t i, TwoLists& lists) const {
         RowList& list = lists.of(mode[i]);
-        LikelyRow out{row(i, list), {zeros, zeros}, c.n_labels, r.zeta, mode[i]};
+        LikelyRow out{row(i, list), {zeros, zeros}, mode[i]};
         int n_more = mode[i] < 0 ? 2 : 0;  // rows beside that of the variable, or added to it
         void* sum = nullptr;
         each_edge(i, [&](int64_t edge, int64_t other, bool column) {
@@ -160,9 +164,34 @@ struct Around {
     void ask(RowList& list, bool all, G g) const {
         if (list.n == 0 || (list.n < kTogether && !all)) return;
         int state[kTogether];
-        level().likely(c.dtype, list.rows, list.n, state);
+        level().likely(c.dtype, list.rows, list.n, rule, state);
         for (int k = 0; k < list.n; ++k) g(list.variable[k], state[k]);
         list.n = list.n_space = 0;
+    }
+    // May a path be worth its islands? `variable`: that at a position.
+    template <class Variable>
+    bool may_be(int64_t length, Variable variable, RowList& list) const {
+        const Glance glance(length);
+        int64_t asked = 0, found = 0;
+        // Rows from all over a path have not been read ahead.
+        for (const bool more : {false, true}) {
+            glance.places(more, [&](int64_t at) {
+                const char* x = row_of(c.unary, begin + variable(at));
+                for (int64_t k = 0; k < c.n_labels * bytes; k += 64) VS_PREFETCH_READ(x + k);
+            });
+        }
+        for (const bool more : {false, true}) {
+            const auto count = [&](int64_t, int state) { found += state >= 0; };
+            glance.places(more, [&](int64_t at) {
+                const int64_t i = variable(at);
+                list.add(i, alone(i, list));
+                ask(list, false, count);
+                ++asked;
+            });
+            ask(list, true, count);
+            if (Glance::is_enough(found, asked)) return true;
+        }
+        return !Glance::is_nothing(found, asked);
     }
     bool has_tables() const { return m.tables != Tables::kPerEdge && !c.per_edge; }
 
@@ -207,6 +236,13 @@ double share(int64_t some, int64_t of) {
     return of > 0 ? static_cast<double>(some) / static_cast<double>(of) : 0.0;
 }
 
+bool is_short(int64_t length) { return length <= 2 * kSample; }
+
+bool counts_enough(int64_t likely, int64_t contested, int64_t of, double from) {
+    const double lost = kContested * static_cast<double>(contested);
+    return of > 0 && static_cast<double>(likely) - lost >= from * static_cast<double>(of);
+}
+
 // Whole components, some of whose variables are looked at.
 class Sample {
   public:
@@ -248,11 +284,18 @@ class Sample {
     template <class Run>
     std::vector<uint8_t> answer(int workers, Run run) {
         memory_.assign(at(workers), std::vector<double>(TwoLists::size(r_.model.arrays.n_labels)));
+        look_at_paths();
         for (int64_t i = 0; i < n_; ++i) {
-            if (!scores_.is_sampled(i, count_[component_[at(i)]].size)) continue;
-            sampled_[at(i)] = wanted_[at(i)] = 1;
-            ++count_[component_[at(i)]].sampled;
-            scores_.each_edge(i, [&](int64_t, int64_t other, bool) { wanted_[at(other)] = 1; });
+            Count& count = count_[component_[at(i)]];
+            if (!count.open) continue;
+            const bool sampled = scores_.is_sampled(i, count.size);
+            if (!sampled && !count.all_asked()) continue;
+            sampled_[at(i)] = sampled;
+            wanted_[at(i)] = 1;
+            count.sampled += sampled;
+            if (sampled) {
+                scores_.each_edge(i, [&](int64_t, int64_t other, bool) { wanted_[at(other)] = 1; });
+            }
         }
         pass(
             run,
@@ -261,39 +304,43 @@ class Sample {
             },
             [&](int64_t i, int state) { mode_[at(i)] = state; });
         for (int64_t i = 0; i < n_; ++i) {
-            if (!sampled_[at(i)]) continue;
             Count& count = count_[component_[at(i)]];
-            count.local += mode_[at(i)] >= 0;
-            count.near += scores_.is_near(i);
+            count.local += (sampled_[at(i)] || count.all_asked()) && mode_[at(i)] >= 0;
+            if (sampled_[at(i)]) count.near += scores_.is_near(i);
         }
-        const auto from = [&](int64_t s) {
-            return worth_from(r_.model.arrays.n_labels, count_[s].branches);
-        };
-        const auto enough = [&](int64_t s, int64_t found) {
-            return share(found, count_[s].sampled) >= from(s);
-        };
         std::vector<uint8_t> out(at(n_components_));
         bool any = false;
-        std::vector<uint8_t> open(at(n_components_), 0);
         for (int64_t s = 0; s < n_components_; ++s) {
-            out[at(s)] = enough(s, count_[s].near);
-            const double local = share(count_[s].local, count_[s].sampled);
-            open[at(s)] = out[at(s)] && (count_[s].branches || local < from(s) + kPlenty);
-            any |= open[at(s)];
+            Count& c = count_[s];
+            const double from = worth_from(r_.model.arrays.n_labels, c.branches);
+            out[at(s)] = c.open && share(c.near, c.sampled) >= from;
+            if (!c.branches && share(c.local, c.all_asked() ? c.size : c.sampled) >= from + kPlenty) {
+                out[at(s)] = c.open;
+                c.open = false;
+            }
+            c.open = c.open && out[at(s)];
+            any |= c.open;
         }
         if (!any || !scores_.has_tables()) return out;
         pass(
             run,
             [&](int64_t i, TwoLists& lists) {
-                if (!sampled_[at(i)] || !open[at(component_[at(i)])] || !scores_.is_near(i)) return;
+                const Count& c = count_[component_[at(i)]];
+                if (!sampled_[at(i)] || !c.open || !scores_.is_near(i)) return;
                 scores_.add_beside(i, lists);
             },
             [&](int64_t i, int state) {
                 Count& count = count_[component_[at(i)]];
                 if (state >= 0) count.likely.fetch_add(1, std::memory_order_relaxed);
+                if (state < 0 && mode_[at(i)] >= 0) {
+                    count.contested.fetch_add(1, std::memory_order_relaxed);
+                }
             });
         for (int64_t s = 0; s < n_components_; ++s) {
-            if (open[at(s)]) out[at(s)] = enough(s, count_[s].likely);
+            const Count& c = count_[s];
+            if (!c.open) continue;
+            out[at(s)] = counts_enough(c.likely, c.branches ? 0 : c.contested.load(), c.sampled,
+                                       worth_from(r_.model.arrays.n_labels, c.branches));
         }
         return out;
     }
@@ -302,10 +349,40 @@ class Sample {
     struct Count {
         int64_t size = 0, sampled = 0, local = 0, near = 0;
         bool branches = false;  // some variable has three neighbours
-        std::atomic<int64_t> likely{0};
+        bool open = true;
+        std::atomic<int64_t> likely{0}, contested{0};
+        // Are all variables of a path asked for their modes, and not a sample?
+        bool all_asked() const { return !branches && is_short(size); }
     };
     static constexpr int64_t kBlock = 2048;  // variables of a task
 
+    // Closes the paths that cannot be worth their islands.
+    void look_at_paths() {
+        TwoLists lists(memory_[0].data(), r_.model.arrays.n_labels);
+        std::vector<int64_t> path;  // its variables from one end to the other
+        std::vector<int64_t> start(at(n_components_), 0);
+        const auto is_end = [&](int64_t i, int64_t s) {
+            int n = 0;
+            if (trees_) scores_.each_edge(i, [&](int64_t, int64_t, bool) { ++n; });
+            return trees_ ? n < 2 : i == 0 || component_[at(i - 1)] != s;
+        };
+        for (int64_t i = 0; i < n_; ++i) {
+            const int64_t s = component_[at(i)];
+            if (!count_[s].branches && is_end(i, s)) start[at(s)] = i;
+        }
+        for (int64_t s = 0; s < n_components_; ++s) {
+            Count& count = count_[s];
+            if (count.branches || count.size == 0) continue;
+            path.assign(trees_ ? at(count.size) : 0, start[at(s)]);
+            for (size_t k = 1; k < path.size(); ++k) {
+                scores_.each_edge(path[k - 1], [&](int64_t, int64_t other, bool) {
+                    if (k < 2 || other != path[k - 2]) path[k] = other;
+                });
+            }
+            const auto variable = [&](int64_t k) { return trees_ ? path[at(k)] : start[at(s)] + k; };
+            count.open = scores_.may_be(count.size, variable, lists.list[0]);
+        }
+    }
     // Has `f` add variables to lists; g(variable, state) for each.
     template <class Run, class F, class G>
     void pass(Run run, F f, G g) {
@@ -379,32 +456,50 @@ WorthOfGroup::WorthOfGroup(const Request& r, const std::vector<char>& turned)
       zeros_(at(r.model.arrays.n_labels), 0.0),
       space_(TwoLists::size(r.model.arrays.n_labels)) {}
 
-void WorthOfGroup::choose(IslandState& state, const int32_t* tree, int64_t begin) {
+bool WorthOfGroup::may_be(int64_t sequence) {
+    const Chains& c = r_->model.arrays;
+    const int64_t begin = c.offset[sequence], n = c.offset[sequence + 1] - begin;
+    if (one_.size() < at(n)) one_.resize(at(n), 0);
+    const Around scores(*r_, begin, n, one_.data(), nullptr, turned_, zeros_.data());
+    TwoLists lists(space_.data(), c.n_labels);
+    return scores.may_be(n, [](int64_t at) { return at; }, lists.list[0]);
+}
+
+void WorthOfGroup::choose(IslandState& state, const int32_t* tree, int64_t begin, uint8_t* made) {
     const Around scores(*r_, begin, state.n, tree, state.held, turned_, zeros_.data());
     const double from = worth_from(r_->model.arrays.n_labels, false);
     TwoLists lists(space_.data(), r_->model.arrays.n_labels);
     for (int64_t first = 0, last; first < state.n; first = last) {
-        int64_t sampled = 0, local = 0, near = 0, likely = 0;
-        for (last = first + 1; last < state.n && tree[last] == tree[first];) ++last;
+        int64_t sampled = 0, local = 0, near = 0, likely = 0, contested = 0;
+        for (last = first; last < state.n && tree[last] == tree[first]; ++last) {
+            local += state.island(last);
+        }
+        if (state.status[tree[first]].load() != kOk) continue;
+        const int64_t n = last - first;
+        if (is_short(n) && share(local, n) >= from + kPlenty) continue;
+        if (!is_short(n)) local = 0;
         for (int64_t q = first; q < last; ++q) {
-            if (!scores.is_sampled(q, last - first)) continue;
+            if (!scores.is_sampled(q, n)) continue;
             ++sampled;
-            local += state.island(q);
+            if (!is_short(n)) local += state.island(q);
             near += scores.is_near(q);
         }
+        if (!is_short(n) && share(local, sampled) >= from + kPlenty) continue;
         bool worth = share(near, sampled) >= from;
-        if (worth && scores.has_tables() && share(local, sampled) < from + kPlenty) {
+        if (worth && scores.has_tables()) {
             for (int64_t q = first; q < last; ++q) {
-                if (scores.is_sampled(q, last - first) && scores.is_near(q)) {
-                    scores.add_beside(q, lists);
-                }
-                const auto count = [&](int64_t, int found) { likely += found >= 0; };
+                if (scores.is_sampled(q, n) && scores.is_near(q)) scores.add_beside(q, lists);
+                const auto count = [&](int64_t i, int found) {
+                    likely += found >= 0;
+                    contested += found < 0 && state.island(i);
+                };
                 for (RowList& list : lists.list) scores.ask(list, q + 1 == last, count);
             }
-            worth = share(likely, sampled) >= from;
+            worth = counts_enough(likely, contested, sampled, from);
         }
-        int32_t ok = kOk;
-        if (!worth) state.status[tree[first]].compare_exchange_strong(ok, kWithout);
+        if (worth) continue;
+        state.status[tree[first]].store(kWithout);
+        if (made) made[tree[first]] = 1;
     }
 }
 
