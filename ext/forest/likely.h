@@ -1,5 +1,5 @@
 // Whether a variable's largest share reaches zeta, roughly: most rows say so by the distance of
-// their two largest scores, and of others e^y is (1 + y / 64)^64, which needs no exponential.
+// their two largest scores, and of others e^y is (1 + y / 256)^256, which needs no exponential.
 // Several rows are looked at side by side. Included by level.cpp.
 #pragma once
 
@@ -22,12 +22,8 @@ struct ShareSum {
         sum = V::set1(T(0));
     }
     VS_INLINE void add(V s) {
-        V e = V::max(V::fma(s - at, V::set1(T(1) / T(64)), V::set1(T(1))), V::set1(T(0)));
-        e = e * e;
-        e = e * e;
-        e = e * e;
-        e = e * e;
-        e = e * e;
+        V e = V::max(V::fma(s - at, V::set1(T(1) / T(256)), V::set1(T(1))), V::set1(T(0)));
+        for (int i = 0; i < 7; ++i) e = e * e;
         sum = V::fma(e, e, sum);
     }
     VS_INLINE bool reaches(double zeta) const {
@@ -123,7 +119,8 @@ static void likely_in(const vs::LikelyRow* list, int n, const vs::LikelyRule& ru
 static void likely(int dtype, const vs::LikelyRow* list, int n, const vs::LikelyRule& rule,
                    int* out) {
     if (n == 0) return;
-    dtype == vs::kFloat32 ? likely_in<float>(list, n, rule, out) : likely_in<double>(list, n, rule, out);
+    dtype == vs::kFloat32 ? likely_in<float>(list, n, rule, out)
+                          : likely_in<double>(list, n, rule, out);
 }
 
 }  // namespace VS_NS

@@ -116,8 +116,8 @@ class Exact {
 
     Exact(D& d, Ticker& t) : d_(d), t_(t) {}
 
-    // Forward messages of positions [i0, i1) of lanes[0..m), which all have that many. MADE: so were
-    // their local factors, all of them.
+    // Forward messages of positions [i0, i1) of lanes[0..m), which all have that many. MADE: so
+    // were their local factors, all of them.
     template <bool MADE = false>
     bool forward(Lane<D>* lanes, int m, int64_t i0, int64_t i1, Role role) {
         const T* x[vs::kMostTogether];
@@ -281,7 +281,8 @@ class Exact {
     // Both directions; messages in scratch or in the output.
     template <bool MADE = false, class Sink = NoSink>
     bool group(Lane<D>* lanes, int m, Sink& sink) {
-        return group_forward<MADE>(lanes, m, Role::kStore) && group_backward(lanes, m, Role::kMeet, sink);
+        return group_forward<MADE>(lanes, m, Role::kStore) &&
+               group_backward(lanes, m, Role::kMeet, sink);
     }
 
     static double log_z(const D& d, const Lane<D>& s) {

@@ -234,7 +234,8 @@ void PathCall::find_islands() {
                     some[t] = !choose || chooser[at(worker)]->may_be(order[at(i + t)]);
                     any |= some[t] != 0;
                 }
-                for (int64_t t = 0; !any && t < m; ++t) left[at(worker)].push_back(order[at(i + t)]);
+                for (int64_t t = 0; !any && t < m; ++t)
+                    left[at(worker)].push_back(order[at(i + t)]);
             } catch (const std::bad_alloc&) {
                 control_.stop.store(2);
                 return;

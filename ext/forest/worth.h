@@ -39,14 +39,14 @@ constexpr int64_t kLeastLabels = 32;
 // is worth K^2, a variable with islands costs a multiple of K, and where a component branches more,
 // since messages into an island are sent anew for each neighbour. Measured, see RESULTS.md.
 inline double worth_from(int64_t n_labels, bool branches) {
-    return branches ? 0.28 + 20.5 / static_cast<double>(n_labels) : 0.3;
+    return branches ? 0.28 + 20.5 / static_cast<double>(n_labels) : 0.33;
 }
 // A path with so much more than that of likely islands is worth them, whatever their neighbours
 // say.
-constexpr double kPlenty = 0.15;
+constexpr double kPlenty = 0.42;
 // On a path an island that its neighbours contest takes so much off what counts: it is told to both
 // sides, released, and gone around again.
-constexpr double kContested = 0.5;
+constexpr double kContested = 1.0;
 
 // At a glance: a few variables of a path, spread evenly, are asked first, and three times as many
 // where these leave open whether it has likely islands at all.
@@ -102,8 +102,8 @@ class WorthOfGroup {
     WorthOfGroup(const Request& r, const std::vector<char>& turned);
     // Before anything is known of it: may a sequence be worth its islands? Throws std::bad_alloc.
     bool may_be(int64_t sequence);
-    // Slots of `state` are positions from `begin` on, those of sequence tree[q] lie together. `made`:
-    // set for those, or null.
+    // Slots of `state` are positions from `begin` on, those of sequence tree[q] lie together.
+    // `made`: set for those, or null.
     void choose(IslandState& state, const int32_t* tree, int64_t begin, uint8_t* made);
 
   private:

@@ -56,8 +56,8 @@ struct BoundVerbs {
     static void tally(void* self, int64_t block) { at(self).tally(block); }
 
     static constexpr vs::IslandVerbs kVerbs = {
-        R::kKeepsProducts, open,    copies_rows, locals,  local_modes, whole, locals_at, gather,
-        exclude,           send,    beliefs,     actuals, tell,        forbids, mode, tally,
+        R::kKeepsProducts, open, copies_rows, locals,  local_modes, whole,   locals_at, gather,
+        exclude,           send, beliefs,     actuals, tell,        forbids, mode,      tally,
     };
 };
 
