@@ -87,7 +87,9 @@ def main() -> None:
         for n_labels in options.labels:
             for peak in options.peak:
                 n = max(2000, min(20000, int(2e7 / n_labels**2)))
-                model = MODELS[kind](n, n_labels, peak, np.random.default_rng(n_labels), options.dtype)
+                model = MODELS[kind](
+                    n, n_labels, peak, np.random.default_rng(n_labels), options.dtype
+                )
                 zetas = [1.0, *options.zeta]
                 calls = [lambda m=model, z=z: vs.infer(m, zeta=z).marginals for z in zetas]
                 exact, *sparse = in_turn(calls, options.rounds)
@@ -96,8 +98,7 @@ def main() -> None:
                     share = float((vs.infer(model, zeta=z).islands >= 0).mean())
                     cells.append(f"{seconds / exact:.2f} ({share:.0%})")
                 print(
-                    f"| {kind} | {n_labels} | {peak:g} | {exact * 1e3:.2f} | "
-                    f"{' | '.join(cells)} |",
+                    f"| {kind} | {n_labels} | {peak:g} | {exact * 1e3:.2f} | {' | '.join(cells)} |",
                     flush=True,
                 )
 

@@ -9,6 +9,7 @@
 #include "forest/worth.h"
 #include "rows/rows.h"
 #include "simd/each.h"
+#include "simd/math.h"
 #include "simd/vec.h"
 
 namespace VS_NS {
@@ -26,6 +27,7 @@ struct ShareSum {
         for (int i = 0; i < 7; ++i) e = e * e;
         sum = V::fma(e, e, sum);
     }
+    VS_INLINE void add_exactly(V s) { sum = sum + exp_shifted<T>(s, at); }
     VS_INLINE bool reaches(double zeta) const {
         return zeta * static_cast<double>(sum.hsum()) <= 1.0;
     }
@@ -69,7 +71,8 @@ static void modes(const vs::LikelyRow* r, const vs::LikelyRule& rule, int* out) 
             ShareSum<T> share;
             share.begin(top);
             for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
-                share.add(part_of<T, whole.value>(x[i] + k, m));
+                const V s = part_of<T, whole.value>(x[i] + k, m);
+                rule.exactly ? share.add_exactly(s) : share.add(s);
             });
             if (!share.reaches(rule.zeta)) continue;
         }

@@ -1,5 +1,5 @@
-// The scores of variables and of what lies beside them, and lists of rows of them: what is read to tell
-// which components are worth their islands.
+// The scores of variables and of what lies beside them, and lists of rows of them: what is read to
+// tell which components are worth their islands.
 #pragma once
 
 #include <algorithm>
@@ -73,7 +73,7 @@ struct Around {
           bytes(c.dtype == kFloat32 ? 4 : 8),
           zeros(nothing) {
         const double odds = r.zeta / (1.0 - r.zeta), others = static_cast<double>(c.n_labels - 1);
-        rule = {c.n_labels, r.zeta, std::log(odds), std::log(odds * others)};
+        rule = {c.n_labels, r.zeta, std::log(odds), std::log(odds * others), false};
         if (m.layout) tree = m.layout->view();
     }
 
@@ -159,10 +159,12 @@ struct Around {
     }
     // Asks a list that is full, or, `all`, any: g(variable, state).
     template <class G>
-    void ask(RowList& list, bool all, G g) const {
+    void ask(RowList& list, bool all, G g, bool exactly = false) const {
         if (list.n == 0 || (list.n < RowList::kTogether && !all)) return;
         int state[RowList::kTogether];
-        level().likely(c.dtype, list.rows, list.n, rule, state);
+        LikelyRule asked = rule;
+        asked.exactly = exactly;
+        level().likely(c.dtype, list.rows, list.n, asked, state);
         for (int k = 0; k < list.n; ++k) g(list.variable[k], state[k]);
         list.n = list.n_space = 0;
     }

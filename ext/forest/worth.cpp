@@ -88,7 +88,7 @@ class Sample {
             [&](int64_t i, TwoLists& lists) {
                 if (wanted_[at(i)]) lists.list[0].add(i, scores_.alone(i, lists.list[0]));
             },
-            [&](int64_t i, int state) { mode_[at(i)] = state; });
+            [&](int64_t i, int state) { mode_[at(i)] = state; }, true);
         for (int64_t i = 0; i < n_; ++i) {
             Count& count = count_[component_[at(i)]];
             count.local += (sampled_[at(i)] || count.all_asked()) && mode_[at(i)] >= 0;
@@ -179,13 +179,13 @@ class Sample {
     }
     // Has `f` add variables to lists; g(variable, state) for each.
     template <class Run, class F, class G>
-    void pass(Run run, F f, G g) {
+    void pass(Run run, F f, G g, bool exactly = false) {
         run((n_ + kBlock - 1) / kBlock, [&](int64_t task, int worker) {
             TwoLists lists(memory_[at(worker)].data(), r_.model.arrays.n_labels);
             const int64_t last = std::min(n_, (task + 1) * kBlock);
             for (int64_t i = task * kBlock; i < last; ++i) {
                 f(i, lists);
-                for (RowList& list : lists.list) scores_.ask(list, i + 1 == last, g);
+                for (RowList& list : lists.list) scores_.ask(list, i + 1 == last, g, exactly);
             }
         });
     }

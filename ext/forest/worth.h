@@ -29,6 +29,7 @@ struct LikelyRow {
 struct LikelyRule {
     int64_t n_labels;
     double zeta, never, always;
+    bool exactly;  // a mode is what the machine of islands takes for one
 };
 
 // Models of fewer labels have islands whatever they cost: calls are short, and "how far do islands
@@ -39,11 +40,11 @@ constexpr int64_t kLeastLabels = 32;
 // is worth K^2, a variable with islands costs a multiple of K, and where a component branches more,
 // since messages into an island are sent anew for each neighbour. Measured, see RESULTS.md.
 inline double worth_from(int64_t n_labels, bool branches) {
-    return branches ? 0.28 + 20.5 / static_cast<double>(n_labels) : 0.33;
+    return branches ? 0.28 + 20.5 / static_cast<double>(n_labels) : 0.3;
 }
 // A path with so much more than that of likely islands is worth them, whatever their neighbours
 // say.
-constexpr double kPlenty = 0.42;
+constexpr double kPlenty = 0.15;
 // On a path an island that its neighbours contest takes so much off what counts: it is told to both
 // sides, released, and gone around again.
 constexpr double kContested = 1.0;
@@ -71,7 +72,7 @@ class Glance {
         }
     }
     static bool is_enough(int64_t found, int64_t asked) { return 10 * found >= 3 * asked; }
-    static bool is_nothing(int64_t found, int64_t asked) { return 10 * found < asked; }
+    static bool is_nothing(int64_t found, int64_t asked) { return 5 * found < asked; }
 
   private:
     static constexpr int64_t kFew = 4, kMost = 16;
