@@ -43,6 +43,10 @@ class BranchingRows {
     bool ok = false;
     static constexpr bool kKeepsProducts = true;
 
+    void whole(const T*) {}  // none are set apart
+    int n_labels() const { return w_.K; }
+    int64_t stride() const { return Kp_; }
+    static T one() { return D::one(); }  // the largest entry of a local factor
     bool copies_rows() const { return w_.d->copies_rows(); }
     void locals(int64_t first, int m, T* rows, double* sums) {
         typename D::Probe probe[RowRequest::kMost];

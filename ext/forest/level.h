@@ -56,6 +56,9 @@ struct PathIslands : Pass {
     double *scale_f, *scale_b, *mass, *shift;
     float* added;  // what floors may have added, relative to the mass
     IslandPart* part;
+    const int64_t* order;  // (n_sequences,) what they are in the model
+    int64_t n_sequences;
+    uint8_t* made;  // (n_sequences,) answered exactly with local factors that are made already
 };
 
 // Sums over the nodes of one block (or, where several trees share a block, of one tree).
@@ -151,7 +154,7 @@ struct Level {
     // MAP of trees: upward pass of a block, or its states from those above.
     void (*best)(BranchingPass* pass, bool upward, int64_t block, int worker);
     // The state of each row of a list whose share reaches zeta, or -1; see LikelyRow.
-    void (*likely)(int dtype, const LikelyRow* list, int n, int* out);
+    void (*likely)(int dtype, const LikelyRow* list, int n, const LikelyRule& rule, int* out);
     // Entries >= least of a row, their labels first; the largest where there are none. Returns how
     // many; `labels` null: nothing else. *rest: the largest of the others, or 0.
     int64_t (*list_row)(int dtype, const void* row, int64_t labels_in_row, double least,

@@ -1,11 +1,13 @@
-// Whether a variable's largest share reaches zeta. Beside others e^y is (1 + y / 64)^64, which
-// needs no exponential, and alone what it is. Several rows are looked at side by side. Included by
-// level.cpp.
+// Whether a variable's largest share reaches zeta, roughly: most rows say so by the distance of
+// their two largest scores, and of others e^y is (1 + y / 256)^256, which needs no exponential.
+// Several rows are looked at side by side. Included by level.cpp.
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include "forest/worth.h"
+#include "rows/rows.h"
 #include "simd/each.h"
 #include "simd/math.h"
 #include "simd/vec.h"
@@ -21,12 +23,8 @@ struct ShareSum {
         sum = V::set1(T(0));
     }
     VS_INLINE void add(V s) {
-        V e = V::max(V::fma(s - at, V::set1(T(1) / T(64)), V::set1(T(1))), V::set1(T(0)));
-        e = e * e;
-        e = e * e;
-        e = e * e;
-        e = e * e;
-        e = e * e;
+        V e = V::max(V::fma(s - at, V::set1(T(1) / T(256)), V::set1(T(1))), V::set1(T(0)));
+        for (int i = 0; i < 7; ++i) e = e * e;
         sum = V::fma(e, e, sum);
     }
     VS_INLINE void add_exactly(V s) { sum = sum + exp_shifted<T>(s, at); }
@@ -35,50 +33,58 @@ struct ShareSum {
     }
 };
 
-// The next `left` numbers of a row, at most a vector; where it ends, -inf.
-template <class T>
-VS_INLINE Vec<T> part_of(const T* p, int left) {
-    using V = Vec<T>;
-    return left >= V::N ? V::load(p) : V::load_part(p, left, -static_cast<T>(INFINITY));
+// The m numbers of a row from `p` on; where it ends, -inf.
+template <class T, bool WHOLE>
+VS_INLINE Vec<T> part_of(const T* p, int m) {
+    return WHOLE ? Vec<T>::load(p) : Vec<T>::load_part(p, m, -static_cast<T>(INFINITY));
 }
 
 // The modes of R rows that reach zeta, or -1.
 template <class T, int R>
-static void modes(const vs::LikelyRow* r, int* out) {
+static void modes(const vs::LikelyRow* r, const vs::LikelyRule& rule, int* out) {
     using V = Vec<T>;
-    const int K = static_cast<int>(r[0].n_labels);
-    const T none = -static_cast<T>(INFINITY);
+    const int K = static_cast<int>(rule.n_labels);
+    const T none = -std::numeric_limits<T>::max() / 4;  // finite: no difference is NaN
     const T* x[R];
-    V most[R];
-    ShareSum<T> share[R];
-    T top[R];
-    for (int i = 0; i < R; ++i) x[i] = static_cast<const T*>(r[i].row);
-    for (int i = 0; i < R; ++i) most[i] = V::set1(none);
-    for (int k = 0; k < K; k += V::N) {
-        each<R>([&](auto i) { most[i] = V::max(most[i], part_of(x[i] + k, K - k)); });
-    }
+    V one[R], two[R];  // the largest of each lane, and the second
     for (int i = 0; i < R; ++i) {
-        top[i] = most[i].hmax();
-        share[i].begin(top[i] > none ? top[i] : T(0));
+        x[i] = static_cast<const T*>(r[i].row);
+        one[i] = two[i] = V::set1(none);
     }
-    for (int k = 0; k < K; k += V::N) {
-        each<R>([&](auto i) { share[i].add_exactly(part_of(x[i] + k, K - k)); });
-    }
+    for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
+        each<R>([&](auto i) VS_INLINE_LAMBDA {
+            const V s = part_of<T, whole.value>(x[i] + k, m);
+            two[i] = V::max(two[i], V::min(one[i], s));
+            one[i] = V::max(one[i], s);
+        });
+    });
     for (int i = 0; i < R; ++i) {
+        const T top = one[i].hmax();
+        const V all = V::set1(top);
+        const unsigned lanes = one[i].ge(all);
+        const V rest = V::fma(V::where_ge(one[i], all, V::set1(T(1))), two[i] - one[i], one[i]);
+        const T next = lanes & (lanes - 1) ? top : rest.hmax();
+        const double ahead = static_cast<double>(top) - static_cast<double>(next);
         out[i] = -1;
-        if (!(top[i] > none) || !share[i].reaches(r[i].zeta)) continue;
-        int k = 0;
-        while (k + V::N <= K && V::load(x[i] + k).ge(share[i].at) == 0) k += V::N;
-        while (!(x[i][k] == top[i])) ++k;
-        out[i] = k;
+        if (!(top > none) || ahead < rule.never) continue;
+        if (!(ahead >= rule.always)) {
+            ShareSum<T> share;
+            share.begin(top);
+            for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
+                const V s = part_of<T, whole.value>(x[i] + k, m);
+                rule.exactly ? share.add_exactly(s) : share.add(s);
+            });
+            if (!share.reaches(rule.zeta)) continue;
+        }
+        out[i] = row_find(x[i], K, top);
     }
 }
 
 // Whether the states held reach zeta in the sums of R rows and two more of each.
 template <class T, int R>
-static void held(const vs::LikelyRow* r, int* out) {
+static void held(const vs::LikelyRow* r, const vs::LikelyRule& rule, int* out) {
     using V = Vec<T>;
-    const int K = static_cast<int>(r[0].n_labels);
+    const int K = static_cast<int>(rule.n_labels);
     const T *x[R], *y[R], *z[R];
     ShareSum<T> share[R];
     bool some[R];
@@ -90,31 +96,34 @@ static void held(const vs::LikelyRow* r, int* out) {
         some[i] = top > -static_cast<T>(INFINITY);
         share[i].begin(some[i] ? top : T(0));
     }
-    for (int k = 0; k < K; k += V::N) {
-        each<R>([&](auto i) {
-            const V s = part_of(x[i] + k, K - k) + part_of(y[i] + k, K - k);
-            share[i].add(s + part_of(z[i] + k, K - k));
+    for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
+        each<R>([&](auto i) VS_INLINE_LAMBDA {
+            constexpr bool kWhole = whole.value;
+            const V s = part_of<T, kWhole>(x[i] + k, m) + part_of<T, kWhole>(y[i] + k, m);
+            share[i].add(s + part_of<T, kWhole>(z[i] + k, m));
         });
-    }
-    for (int i = 0; i < R; ++i) out[i] = some[i] && share[i].reaches(r[i].zeta) ? r[i].held : -1;
+    });
+    for (int i = 0; i < R; ++i) out[i] = some[i] && share[i].reaches(rule.zeta) ? r[i].held : -1;
 }
 
 template <class T>
-static void likely_in(const vs::LikelyRow* list, int n, int* out) {
+static void likely_in(const vs::LikelyRow* list, int n, const vs::LikelyRule& rule, int* out) {
     constexpr int kRows = 4;
     int i = 0;
     if (list[0].held < 0) {
-        for (; i + kRows <= n; i += kRows) modes<T, kRows>(list + i, out + i);
-        for (; i < n; ++i) modes<T, 1>(list + i, out + i);
+        for (; i + kRows <= n; i += kRows) modes<T, kRows>(list + i, rule, out + i);
+        for (; i < n; ++i) modes<T, 1>(list + i, rule, out + i);
     } else {
-        for (; i + kRows <= n; i += kRows) held<T, kRows>(list + i, out + i);
-        for (; i < n; ++i) held<T, 1>(list + i, out + i);
+        for (; i + kRows <= n; i += kRows) held<T, kRows>(list + i, rule, out + i);
+        for (; i < n; ++i) held<T, 1>(list + i, rule, out + i);
     }
 }
 
-static void likely(int dtype, const vs::LikelyRow* list, int n, int* out) {
+static void likely(int dtype, const vs::LikelyRow* list, int n, const vs::LikelyRule& rule,
+                   int* out) {
     if (n == 0) return;
-    dtype == vs::kFloat32 ? likely_in<float>(list, n, out) : likely_in<double>(list, n, out);
+    dtype == vs::kFloat32 ? likely_in<float>(list, n, rule, out)
+                          : likely_in<double>(list, n, rule, out);
 }
 
 }  // namespace VS_NS

@@ -15,7 +15,9 @@
 #include "rows/log.h"
 #include "core/scratch.h"
 #include "core/ticker.h"
+#include "forest/level.h"
 #include "forest/together.h"
+#include "islands/rules.h"
 
 namespace VS_NS {
 
@@ -40,6 +42,8 @@ struct Lane {
     Row row;                   // (K,) where marginals go when `out` is null
     T* alpha;                  // (n, Kp) stored forward messages, or null: stored in `out`
     T* psi_rows;               // (n, Kp) stored local factors, or null: computed again
+    const double* made_shift;  // (n,) of local factors that were made before, or null
+    const uint8_t* made_flag;  // (n,) whether they forbid nothing: kPlain
     int64_t stride;            // from one stored row to the next
     T *psi, *y, *message;      // (Kp,) local factor, incoming, outgoing
     T* product;                // (Kp,) of both directions
@@ -79,6 +83,8 @@ bool lane_init(Lane<D>& s, D& d, const vs::Chains& c, int64_t sequence, typename
     s.left_f = nullptr;
     s.out = out ? out + s.begin * d.K : typename D::Row();
     s.alpha = s.psi_rows = nullptr;
+    s.made_shift = nullptr;
+    s.made_flag = nullptr;
     s.stride = d.Kp;
     T* p = scratch.array<T>(4 * static_cast<int64_t>(d.Kp));
     void* row = scratch.array<double>(d.Kp);
@@ -98,6 +104,11 @@ bool lane_init(Lane<D>& s, D& d, const vs::Chains& c, int64_t sequence, typename
 }
 
 template <class D>
+void require_little_added(Lane<D>& s) {
+    if (s.status == vs::kOk && !D::tight(s.added)) s.status = vs::kWiden;
+}
+
+template <class D>
 class Exact {
   public:
     using T = typename D::T;
@@ -105,7 +116,9 @@ class Exact {
 
     Exact(D& d, Ticker& t) : d_(d), t_(t) {}
 
-    // Forward messages of positions [i0, i1) of lanes[0..m), which all have that many.
+    // Forward messages of positions [i0, i1) of lanes[0..m), which all have that many. MADE: so
+    // were their local factors, all of them.
+    template <bool MADE = false>
     bool forward(Lane<D>* lanes, int m, int64_t i0, int64_t i1, Role role) {
         const T* x[vs::kMostTogether];
         T* y[vs::kMostTogether];
@@ -126,23 +139,29 @@ class Exact {
             typename D::Probe probe[vs::kMostTogether];
             for (int r = 0; r < m; ++r) {
                 Lane<D>& s = lanes[r];
+                if (i == 0) d_.ones(s.y);
+                if (MADE) continue;
                 probe[r] =
                     d_.probe(s.begin + i, i == 0 && s.head, i == s.n - 1 && s.tail, psi_of(s, i));
                 if (i + kAhead < s.n) {
                     d_.prefetch(s.begin + i + kAhead);
                     if (!s.alpha && s.out) row_prefetch_write(s.out + (i + kAhead) * d_.K, d_.K);
                 }
-                if (i == 0) d_.ones(s.y);
             }
             for (int r = 0; r < m; ++r) {
                 Lane<D>& s = lanes[r];
                 T* a = s.alpha ? s.alpha + i * s.stride : s.message;
-                if (!d_.enter(probe[r], s.y, i % D::kEvery == D::kEvery - 1, psi_of(s, i), a,
-                              &s.scale)) {
+                const bool normalise = i % D::kEvery == D::kEvery - 1;
+                if (MADE) {
+                    probe[r].plain = (s.made_flag[i] & vs::kPlain) != 0;
+                    if (!d_.absorb(psi_of(s, i), probe[r].plain, s.y, normalise, a, &s.scale)) {
+                        s.status = vs::kWiden;
+                    }
+                } else if (!d_.enter(probe[r], s.y, normalise, psi_of(s, i), a, &s.scale)) {
                     s.status = vs::kWiden;
                 }
                 s.plain = s.plain && probe[r].plain;
-                s.shift.add(probe[r].shift());
+                s.shift.add(MADE ? s.made_shift[i] : probe[r].shift());
                 s.edge_shift += shift[r];
                 if (i < s.enter) {
                     if (i + 1 == s.enter) ran_in(s, a);
@@ -237,10 +256,11 @@ class Exact {
     }
 
     // Forward messages of whole lanes in lockstep, longest first.
+    template <bool MADE = false>
     bool group_forward(Lane<D>* lanes, int m, Role role) {
         int64_t i = 0;
         for (int r = m; r > 0; --r) {
-            if (!forward(lanes, r, i, lanes[r - 1].last, role)) return false;
+            if (!forward<MADE>(lanes, r, i, lanes[r - 1].last, role)) return false;
             i = lanes[r - 1].last;
         }
         return true;
@@ -259,14 +279,23 @@ class Exact {
     }
 
     // Both directions; messages in scratch or in the output.
-    template <class Sink>
+    template <bool MADE = false, class Sink = NoSink>
     bool group(Lane<D>* lanes, int m, Sink& sink) {
-        return group_forward(lanes, m, Role::kStore) && group_backward(lanes, m, Role::kMeet, sink);
+        return group_forward<MADE>(lanes, m, Role::kStore) &&
+               group_backward(lanes, m, Role::kMeet, sink);
     }
 
     static double log_z(const D& d, const Lane<D>& s) {
         return s.shift.total() + (s.edge_shift + d.edge_shift_total(s.edges) + D::kUnit * s.scale +
                                   s.log_end - s.log_entry);
+    }
+
+    // Tells a call how a whole sequence has ended.
+    static void finish(const vs::Pass* pass, const D& d, const Lane<D>& s) {
+        pass->status[s.sequence] = s.status;
+        if (s.status != vs::kOk) return;
+        pass->log_z[s.sequence] = log_z(d, s);
+        pass->control->done.fetch_add(s.n, std::memory_order_relaxed);
     }
 
     static constexpr int64_t kAhead = 2;  // rows between a prefetch and its use

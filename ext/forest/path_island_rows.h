@@ -2,7 +2,10 @@
 // right, and marginals.
 #pragma once
 
+#include <algorithm>
+
 #include "forest/level.h"
+#include "forest/path_exact.h"
 #include "core/sum.h"
 #include "islands/rules.h"
 #include "rows/linear.h"
@@ -25,6 +28,8 @@ class PathRows {
         : s_(*pass),
           i_(*pass->state),
           keep_(pass->scratch[worker]),
+          scratch_(scratch),
+          worker_(worker),
           Kp_(Tiling<T>(pass->model.arrays.n_labels).Kp),
           buffer_(scratch.template array<T>((kMost + 4) * static_cast<int64_t>(Kp_))),
           in_(pass->model.arrays),
@@ -40,6 +45,58 @@ class PathRows {
     }
     bool ok = false;
 
+    // Those marked as `made`. A few advance in lockstep, the longest first.
+    void whole(const T* rows) {
+        const vs::Chains& c = in_.c;
+        const auto length = [&](int64_t s) { return c.offset[s + 1] - c.offset[s]; };
+        const vs::Scratch::Mark start = scratch_.mark();
+        int64_t* some = scratch_.template array<int64_t>(s_.n_sequences);
+        int64_t n = 0;
+        for (int64_t t = 0; some && t < s_.n_sequences; ++t) {
+            if (s_.made[t]) some[n++] = s_.order[t];
+        }
+        if (n > 0) {
+            std::sort(some, some + n, [&](int64_t a, int64_t b) {
+                return length(a) != length(b) ? length(a) > length(b) : a < b;
+            });
+        }
+        Ticker ticker(s_.control, worker_ == 0, d_.K, D::kSlower);
+        Exact<D> engine(d_, ticker);
+        NoSink sink;
+        const int64_t together = vs::sequences_together(c);
+        for (int64_t i = 0; i < n; i += together) {
+            const vs::Scratch::Mark mark = scratch_.mark();
+            const int m = static_cast<int>(std::min(n - i, together));
+            Lane<D> lanes[vs::kMostTogether];
+            bool ok = true;
+            for (int r = 0; r < m && ok; ++r) {
+                Lane<D>& s = lanes[r];
+                const int64_t q = c.offset[some[i + r]] - s_.begin;
+                ok = lane_init(s, d_, c, some[i + r], RowsOf<In>::row(s_.marginals, c.dtype),
+                               scratch_);
+                s.alpha = ok ? scratch_.template array<T>(s.n * Kp_) : nullptr;
+                ok = s.alpha != nullptr;
+                s.psi_rows = const_cast<T*>(rows) + q * Kp_;
+                s.made_shift = s_.shift + q;
+                s.made_flag = i_.flag + q;
+            }
+            if (!ok) break;
+            ok = engine.template group<true>(lanes, m, sink);
+            for (int r = 0; r < m; ++r) {
+                if (!ok) lanes[r].status = vs::kCancelled;
+                require_little_added(lanes[r]);
+                Exact<D>::finish(&s_, d_, lanes[r]);
+            }
+            if (!ok) break;
+            scratch_.rewind(mark);
+        }
+        if (scratch_.failed) s_.control->stop.store(2);
+        scratch_.rewind(start);
+    }
+
+    int n_labels() const { return d_.K; }
+    int64_t stride() const { return Kp_; }
+    static T one() { return D::one(); }  // the largest entry of a local factor
     bool copies_rows() const { return d_.copies_rows(); }
     // Sweep by sweep: decisions are hard to predict, and sums take long to arrive.
     void locals(int64_t first, int m, T* rows, double* sums) {
@@ -134,6 +191,7 @@ class PathRows {
     // The part of log Z of a part of a sequence.
     void tally(int64_t number) {
         vs::IslandPart& part = s_.part[number];
+        if (i_.status[s_.tree[part.first]].load(std::memory_order_relaxed) != vs::kOk) return;
         vs::Sum total;
         part.added = 0.0;
         for (int64_t q = part.first; q < part.last; ++q) {
@@ -244,7 +302,8 @@ class PathRows {
     static constexpr int64_t kAhead = 16;  // rows between a prefetch and its use
     vs::PathIslands& s_;
     vs::IslandState& i_;
-    vs::Scratch& keep_;
+    vs::Scratch &keep_, &scratch_;
+    int worker_;
     int Kp_;
     T* buffer_;
     Input<In> in_;

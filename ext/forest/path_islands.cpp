@@ -11,11 +11,22 @@
 namespace vs {
 namespace {
 
+// Those of a sequence that was answered exactly.
+Counts counts_without(int64_t length) {
+    Counts own;
+    own.segments = own.without = 1;
+    own.full = 2 * (length - 1);
+    own.sparse = 2;  // into the ends
+    return own;
+}
+
 // Sequences laid end to end, on which the machine works at once.
 class Group {
   public:
     // Sequences order[0, m), which follow one another in memory. Arrays come from `memory`.
-    Group(const Pass& pass, const int64_t* order, int64_t m, bool alone, Scratch& memory)
+    // `some`: (m,) which of them may have islands; null: all.
+    Group(const Pass& pass, const int64_t* order, int64_t m, bool alone, Scratch& memory,
+          const uint8_t* some = nullptr)
         : order_(order), m_(m) {
         static_cast<Pass&>(p_) = pass;
         const Chains& c = p_.model.arrays;
@@ -30,12 +41,13 @@ class Group {
         p_.scale_f = memory.array<double>(4 * n);
         p_.added = memory.array<float>(n);
         p_.part = memory.array<IslandPart>(n / kTallied + m);
+        p_.made = memory.array<uint8_t>(m);
         if (memory.failed || (alone && !state_.count_trees(1, memory))) return;
         // Not by blocks: an island next to a block writes that of its neighbour.
         std::fill_n(p_.scale_f, 2 * n, 0.0);
         for (int64_t t = 0, q = 0; t < m; ++t) {
             const int64_t s = order[t], end = q + length(c, s);
-            new (state_.status + t) std::atomic<int32_t>(kOk);
+            new (state_.status + t) std::atomic<int32_t>(!some || some[t] ? kOk : kWithout);
             if (!alone) new (state_.of_tree + t) Counts();
             edge[t] = c.edge[s] - q - 1;
             std::fill(tree + q, tree + end, static_cast<int32_t>(t));
@@ -44,6 +56,9 @@ class Group {
             }
         }
         p_.state = &state_;
+        std::fill_n(p_.made, m, uint8_t{0});
+        p_.order = order;
+        p_.n_sequences = m;
         p_.begin = begin;
         p_.tree = tree;
         p_.edge = edge;
@@ -60,9 +75,12 @@ class Group {
     Path path(int64_t span) const { return {p_.tree, state_.n, span > 0 ? span : state_.n}; }
     int64_t n_parts() const { return n_parts_; }
     PathIslands& pass() { return p_; }
-    void choose(WorthOfGroup& worth) { worth.choose(state_, p_.tree, p_.begin); }
+    // `here`: may those that are not worth their islands be answered at once?
+    void choose(WorthOfGroup& worth, bool here) {
+        worth.choose(state_, p_.tree, p_.begin, here ? p_.made : nullptr);
+    }
     // Writes the answers, unless the call was stopped. `without`: gets the sequences that are not
-    // worth their islands.
+    // worth their islands, and have no answer yet.
     void finish(Counts& counts, std::vector<int64_t>* without) {
         const Chains& c = p_.model.arrays;
         Counts done;
@@ -77,7 +95,11 @@ class Group {
             if (p_.arithmetic == kLinear32 && added > 1e-7) widen(t);
             const int32_t status = state_.status[t].load();
             if (status == kWithout) {
-                without->push_back(order_[t]);
+                if (!p_.made[t]) {
+                    without->push_back(order_[t]);
+                } else if (p_.status[order_[t]] == kOk) {
+                    add(counts, counts_without(length(c, order_[t])));
+                }
                 continue;
             }
             p_.status[order_[t]] = status;
@@ -108,9 +130,10 @@ class Group {
 struct Choice {
     WorthOfGroup* worth;
     Group* group;
+    bool here;
     static void make(void* of, IslandState&) {
         Choice& c = *static_cast<Choice*>(of);
-        c.group->choose(*c.worth);
+        c.group->choose(*c.worth, c.here);
     }
 };
 
@@ -204,11 +227,25 @@ void PathCall::find_islands() {
                 const int64_t held = (end - begin) * row, worth = kTables * c.n_labels * row;
                 if (held >= kBytes && (m >= int64_t{kSideBySide} || held >= worth)) break;
             }
+            uint8_t some[kMost] = {};  // which may be worth their islands
+            bool any = false;
+            try {  // an exception must not leave a worker of the pool
+                for (int64_t t = 0; t < std::min(m, kMost); ++t) {
+                    some[t] = !choose || chooser[at(worker)]->may_be(order[at(i + t)]);
+                    any |= some[t] != 0;
+                }
+                for (int64_t t = 0; !any && t < m; ++t)
+                    left[at(worker)].push_back(order[at(i + t)]);
+            } catch (const std::bad_alloc&) {
+                control_.stop.store(2);
+                return;
+            }
+            if (!any) continue;
             const Scratch::Mark mark = keep.mark();
-            Group group(pass, &order[at(i)], m, false, keep);
+            Group group(pass, &order[at(i)], m, false, keep, some);
             if (group.ok) {
                 auto call = call_of(group, 0);
-                Choice choice{choose ? chooser[at(worker)].get() : nullptr, &group};
+                Choice choice{choose ? chooser[at(worker)].get() : nullptr, &group, !edges_};
                 if (choose) {
                     call.choose = Choice::make;
                     call.of = &choice;
@@ -218,7 +255,7 @@ void PathCall::find_islands() {
                 control_.stop.store(2);
             }
             if (control_.stop.load()) return;
-            try {  // an exception must not leave a worker of the pool
+            try {
                 group.finish(counts[at(worker)], &left[at(worker)]);
             } catch (const std::bad_alloc&) {
                 control_.stop.store(2);
@@ -233,12 +270,7 @@ void PathCall::find_islands() {
     std::sort(without.begin(), without.end());
     exact(without, true);
     for (int64_t s : without) {
-        if (status_[at(s)] != kOk) continue;
-        Counts own;
-        own.segments = own.without = 1;
-        own.full = 2 * (length(c, s) - 1);
-        own.sparse = 2;  // into the ends
-        add(report_.counts, own);
+        if (status_[at(s)] == kOk) add(report_.counts, counts_without(length(c, s)));
     }
 }
 

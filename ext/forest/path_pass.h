@@ -136,18 +136,9 @@ bool emit_edges(vs::PathPass* pass, D& d, Ticker& ticker, const Lane<D>& s, type
 }
 
 template <class D>
-void require_little_added(Lane<D>& s) {
-    if (s.status == vs::kOk && !D::tight(s.added)) s.status = vs::kWiden;
-}
-
-template <class D>
 void finish_lane(vs::PathPass* pass, const D& d, const Lane<D>& s) {
     if (s.chunk >= 0) return finish_chunk(pass, d, s);
-    pass->status[s.sequence] = s.status;
-    if (s.status == vs::kOk) {
-        pass->log_z[s.sequence] = Exact<D>::log_z(d, s);
-        pass->control->done.fetch_add(s.n, std::memory_order_relaxed);
-    }
+    Exact<D>::finish(pass, d, s);
 }
 
 // Ends what items [first, last) name: chunks, or sequences of the order.

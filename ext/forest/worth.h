@@ -9,6 +9,7 @@
 // of many variables is read, which their scores choose.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "forest/request.h"
@@ -17,13 +18,18 @@
 namespace vs {
 
 // Scores of a variable, (K,) of the model's type, and whether a state has a share of zeta in them:
-// the mode where `held` is -1, else that state, roughly, of the sum of three rows. A list has rows
-// of one kind.
+// the mode where `held` is -1, else that state of the sum of three rows. A list has rows of one
+// kind.
 struct LikelyRow {
     const void *row, *more[2];
-    int64_t n_labels;
-    double zeta;
     int held;
+};
+// The share, roughly, and what is known of a mode without it: where its score is ahead of the next
+// by less than `never` it has not that share, by `always` or more it has.
+struct LikelyRule {
+    int64_t n_labels;
+    double zeta, never, always;
+    bool exactly;  // a mode is what the machine of islands takes for one
 };
 
 // Models of fewer labels have islands whatever they cost: calls are short, and "how far do islands
@@ -39,6 +45,47 @@ inline double worth_from(int64_t n_labels, bool branches) {
 // A path with so much more than that of likely islands is worth them, whatever their neighbours
 // say.
 constexpr double kPlenty = 0.15;
+// On a path an island that its neighbours contest takes so much off what counts: it is told to both
+// sides, released, and gone around again.
+constexpr double kContested = 1.0;
+
+// At a glance: a few variables of a path, spread evenly, are asked first, and three times as many
+// where these leave open whether it has likely islands at all.
+class Glance {
+  public:
+    explicit Glance(int64_t length) : n_(length), few_(std::clamp(length / 8, kFew, kMost) / 2) {}
+    // f(position): `more`: of the other two thirds. Alike from both ends.
+    template <class F>
+    void places(bool more, F f) const {
+        const int64_t parts = 2 * few_ * (n_ < 6 * few_ ? 1 : 3);
+        if (n_ < 2 * few_ || (more && n_ < 6 * few_)) {
+            for (int64_t i = 0; i < n_; ++i) {
+                if (!more || !is_early(i)) f(i);
+            }
+            return;
+        }
+        for (int64_t t = 0; t < parts / 2; ++t) {
+            if (parts > 2 * few_ && ((2 * t + 1) % 3 == 0) == more) continue;
+            const int64_t i = (2 * t + 1) * n_ / (2 * parts);
+            f(i);
+            f(n_ - 1 - i);
+        }
+    }
+    static bool is_enough(int64_t found, int64_t asked) { return 10 * found >= 3 * asked; }
+    static bool is_nothing(int64_t found, int64_t asked) { return 5 * found < asked; }
+
+  private:
+    static constexpr int64_t kFew = 4, kMost = 16;
+    bool is_early(int64_t i) const {
+        bool early = n_ < 2 * few_;
+        for (int64_t t = 0; t < few_ && !early; ++t) {
+            const int64_t at = (2 * t + 1) * n_ / (4 * few_);
+            early = i == at || i == n_ - 1 - at;
+        }
+        return early;
+    }
+    int64_t n_, few_;
+};
 
 // The tables, transposed, where the model is large enough for that to pay; else nothing.
 std::vector<char> turned_tables(const ForestModel& m);
@@ -54,13 +101,17 @@ class WorthOfGroup {
   public:
     // For one worker. Throws std::bad_alloc.
     WorthOfGroup(const Request& r, const std::vector<char>& turned);
+    // Before anything is known of it: may a sequence be worth its islands? Throws std::bad_alloc.
+    bool may_be(int64_t sequence);
     // Slots of `state` are positions from `begin` on, those of sequence tree[q] lie together.
-    void choose(IslandState& state, const int32_t* tree, int64_t begin);
+    // `made`: set for those, or null.
+    void choose(IslandState& state, const int32_t* tree, int64_t begin, uint8_t* made);
 
   private:
     const Request* r_;
     const char* turned_;
     std::vector<double> zeros_, space_;
+    std::vector<int32_t> one_;  // the component of all: 0
 };
 
 }  // namespace vs

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "islands/verbs.h"
+#include "rows/rows.h"
 #include "simd/level.h"
 
 namespace VS_NS {
@@ -22,6 +23,19 @@ struct BoundVerbs {
     static void locals(void* self, int64_t first, int m, void* rows, double* sums) {
         at(self).locals(first, m, static_cast<T*>(rows), sums);
     }
+    static void local_modes(void* self, double zeta, int m, const void* rows, const double* sums,
+                            int* modes) {
+        const R& of = at(self);
+        const int K = of.n_labels();
+        const T* row = static_cast<const T*>(rows);
+        for (int r = 0; r < m; ++r, row += of.stride()) {
+            modes[r] = -1;
+            if (!(sums[r] > 0.0 && 1.0 >= zeta * sums[r])) continue;
+            const int k = row_find(row, K, R::one());
+            modes[r] = k < K ? k : row_argmax(row, K);
+        }
+    }
+    static void whole(void* self, const void* rows) { at(self).whole(static_cast<const T*>(rows)); }
     static void locals_at(void* self, int64_t first, int64_t last, const void* rows) {
         at(self).locals_at(first, last, static_cast<const T*>(rows));
     }
@@ -42,8 +56,8 @@ struct BoundVerbs {
     static void tally(void* self, int64_t block) { at(self).tally(block); }
 
     static constexpr vs::IslandVerbs kVerbs = {
-        R::kKeepsProducts, open,    copies_rows, locals,  locals_at, gather, exclude, send,
-        beliefs,           actuals, tell,        forbids, mode,      tally,
+        R::kKeepsProducts, open, copies_rows, locals,  local_modes, whole,   locals_at, gather,
+        exclude,           send, beliefs,     actuals, tell,        forbids, mode,      tally,
     };
 };
 

@@ -150,23 +150,31 @@ class Islands : public IslandPasses<Topology> {
         if (!rows) return fail();
         s_.blank(begin, end);
         double sum[kMost];
-        for (int64_t lo = begin; lo < end; lo += kMost) {
-            const int m = static_cast<int>(std::min<int64_t>(kMost, end - lo));
+        int mode[kMost];
+        for (int64_t lo = begin, by = 0; lo < end; lo += by) {
+            int m = 0;  // trees that are over have no use for theirs
+            while (m < kMost && lo + m < end && alive(lo + m)) ++m;
+            by = std::max(m, 1);
+            if (m == 0) continue;
             if (!ticker_.go_on(m)) return false;
             char* at = rows + (lo - begin) * call_.row_bytes;
             v_.locals(self_, lo, m, at, sum);
+            v_.local_modes(self_, call_.zeta, m, at, sum, mode);
             for (int r = 0; r < m; ++r) {
                 const int64_t q = lo + r;
                 if (!(sum[r] > 0.0)) {
                     int32_t ok = kOk;
                     s_.status[t_.tree[q]].compare_exchange_strong(ok, kInfeasible);
-                } else if (1.0 >= call_.zeta * sum[r]) {
-                    s_.hold(q, v_.mode(self_, q, at + r * call_.row_bytes));
+                } else if (mode[r] >= 0) {
+                    s_.hold(q, mode[r]);
                     s_.flag[q] |= kLocal;
                 }
             }
         }
-        if (call_.choose && end - begin == s_.n) call_.choose(call_.of, s_);
+        if (call_.choose && end - begin == s_.n) {
+            call_.choose(call_.of, s_);
+            v_.whole(self_, rows);
+        }
         v_.locals_at(self_, begin, end, rows);
         // Rows of tables that are copied need all blocks to be blank.
         if (v_.copies_rows(self_) && end - begin < s_.n) return true;

@@ -32,6 +32,11 @@ struct IslandVerbs {
     bool (*copies_rows)(void* self);
     // Local factors of slots [first, first + m) to `rows`; their sums, the largest entry being one.
     void (*locals)(void* self, int64_t first, int m, void* rows, double* sums);
+    // The mode of each of these whose share reaches zeta, else -1.
+    void (*local_modes)(void* self, double zeta, int m, const void* rows, const double* sums,
+                        int* modes);
+    // Answers the trees exactly that choosing has set apart, with all local factors.
+    void (*whole)(void* self, const void* rows);
     // Local factors of [first, last) can be read in `rows` from now on; null: they are made again.
     void (*locals_at)(void* self, int64_t first, int64_t last, const void* rows);
     // The product without the message of `other`; the largest share in it.

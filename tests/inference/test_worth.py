@@ -66,6 +66,60 @@ def test_contested_ones_are_not() -> None:
     assert vs.infer(vs.Tree(parent, unary, table), zeta=0.5).method == "islands"
 
 
+@pytest.mark.simd
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("k", [33, 49])
+def test_contested_chains_go_on_exactly_with_what_is_made(k: int, dtype: str) -> None:
+    """Two in five are likely islands and nearly all contested: the bits are those of exact."""
+    rng = np.random.default_rng(k)
+    lengths = rng.integers(25, 70, 12)
+    unary = rng.normal(size=(int(lengths.sum()), k))
+    hot = np.flatnonzero(np.arange(len(unary)) % 5 < 2)  # in pairs
+    unary[hot, 0] += 6.0
+    table = rng.normal(size=(k, k)) / 4
+    table[0, 1:] += 5.0
+    table[1:, 0] += 5.0
+    allowed = rng.random(unary.shape) < 0.9
+    allowed[:, :2] = True
+    kinds: list[dict[str, Any]] = [
+        {},
+        {"start": rng.normal(size=k).astype(dtype), "end": rng.normal(size=k).astype(dtype)},
+        {"allowed": allowed},
+    ]
+    for more in kinds:
+        chain = vs.Chain(unary.astype(dtype), table.astype(dtype), lengths=lengths, **more)
+        exact = vs.infer(chain)
+        for threads in (1, 2, 3, 8):
+            r = vs.infer(chain, zeta=0.6, threads=threads)
+            assert r.stats["sequences_without_islands"] == len(lengths)
+            assert np.array_equal(r.marginals, exact.marginals)
+            assert np.array_equal(r.log_z, exact.log_z)
+            assert r.stats["messages_full"] == exact.stats["messages_full"]
+
+
+def test_a_glance_is_alike_from_both_ends() -> None:
+    """A chain has islands where its reverse has."""
+    rng = np.random.default_rng(11)
+    for n in (1, 2, 3, 4, 5, 7, 11, 12, 13, 30, 39, 40, 41, 100, 130, 300):
+        for peaked in (0.1, 0.25, 0.4):
+            unary, table = scores(n, peaked, rng)
+            one = vs.infer(vs.Chain(unary, table), zeta=0.9)
+            other = vs.infer(vs.Chain(unary[::-1].copy(), table.T.copy()), zeta=0.9)
+            assert np.array_equal(one.islands, other.islands[::-1])
+            assert one.method == other.method
+
+
+def test_few_islands_far_apart_are_seen_in_time() -> None:
+    """Islands in one half of a chain count, wherever the glance falls."""
+    rng = np.random.default_rng(12)
+    for first in (True, False):
+        unary, table = scores(200, 0.0, rng)
+        half = slice(0, 120) if first else slice(80, 200)
+        unary[half, 3] += 14.0
+        r = vs.infer(vs.Chain(unary, table), zeta=0.9)
+        assert (r.islands >= 0).mean() > 0.5
+
+
 def batch(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
     """Return scores of sequences with many and with few islands, their lengths, and ends."""
     rng = np.random.default_rng(seed)
