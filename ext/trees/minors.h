@@ -25,6 +25,10 @@ class Minors {
         const double own_a = a * hit(q.head_a, q.modifier_a);
         const double own_b = b * hit(q.head_b, q.modifier_b);
         if (q.modifier_a == q.modifier_b) return q.head_a == q.head_b ? own_a : 0.0;
+        // Words that may be attached to a single root have a tree of their own: root_words.h.
+        const bool on_top = hit(0, q.modifier_a) > 0.0;
+        if (on_top != (hit(0, q.modifier_b) > 0.0)) return own_a * own_b;
+        if (own_a == 0.0 || own_b == 0.0) return 0.0;
         // a b (x - y) (u - v), every factor of which has its own error.
         const double x = hit(q.head_a, q.modifier_b), u = hit(q.head_b, q.modifier_a);
         double y = hit(q.modifier_a, q.modifier_b), v = hit(q.modifier_b, q.modifier_a);

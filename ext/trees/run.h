@@ -8,6 +8,7 @@
 #include "trees/children.h"
 #include "trees/eisner.h"
 #include "trees/odds.h"
+#include "trees/root_words.h"
 #include "trees/walk.h"
 #include "trees/weights.h"
 
@@ -30,8 +31,8 @@ inline int64_t row_of(int64_t n) { return (n + 1 + 7) / 8 * 8; }
 template <class A>
 int64_t tree_scratch(int64_t n) {
     const int64_t ld = row_of(n);
-    return 2 * ld +
-           (3 * (n + 1) * ld + 2 * n + Walk<A>::scratch(n) + Odds<A>::scratch(n, ld)) * A::kDoubles;
+    const int64_t solving = A::kOrders ? Walk<A>::scratch(n) : SingleRoot::scratch(n);
+    return 2 * ld + (3 * (n + 1) * ld + 2 * n + solving + Odds<A>::scratch(n, ld)) * A::kDoubles;
 }
 template <class A>
 int64_t projective_scratch(int64_t n) {
@@ -104,7 +105,6 @@ double sum_trees(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, doub
     T* hit = pieces.take<T>((n + 1) * ld);
     T* root = pieces.take<T>(n);
     T* pivot = pieces.take<T>(n);
-    T* solving = pieces.take<T>(Walk<A>::scratch(n));
     for (int64_t m = 1; m <= n; ++m) {
         T* row = steps + (m - 1) * ld;
         for (int64_t h = 1; h <= n; ++h) row[h - 1] = weight[h * ld + m];
@@ -113,10 +113,23 @@ double sum_trees(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, doub
     }
     hit[0] = A::zero();
     for (int64_t h = 1; h <= n; ++h) hit[h * ld] = A::zero();
-    const bool first_order = s.single_root && !A::kOrders;
-    const bool solved =
-        Walk<A>::solve(steps, ld, root, n, first_order, hit + ld + 1, ld, pivot, solving);
-    if (A::doubtful() || (!solved && first_order)) return *doubt = true, 0.0;
+    T* const inner = hit + ld + 1;
+    const auto solve = [&] {
+        if constexpr (!A::kOrders) {
+            T* solving = pieces.take<T>(SingleRoot::scratch(n));
+            if (s.single_root) {
+                return SingleRoot::solve(steps, weight + ld + 1, ld, root, n,
+                                         arcs.ratio && arcs.all_ratios, inner, hit + 1, pivot,
+                                         solving);
+            }
+            return Walk<A>::solve(steps, ld, root, n, false, inner, ld, pivot, solving);
+        } else {
+            return Walk<A>::solve(steps, ld, root, n, false, inner, ld, pivot,
+                                  pieces.take<T>(Walk<A>::scratch(n)));
+        }
+    };
+    const bool solved = solve();
+    if (A::doubtful()) return *doubt = true, 0.0;
     const double log_det = solved ? A::log_product(pivot, n, s.single_root ? 1 : 0) : -INFINITY;
     if (log_det == -INFINITY) return nothing(arcs, n, log_det);
     Odds<A> odds(weight, hit, n, ld, pieces.take<T>(Odds<A>::scratch(n, ld)));

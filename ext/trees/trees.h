@@ -73,12 +73,6 @@ struct HeadJoints {
     bool narrow = true;  // in plain doubles
     double* scratch = nullptr;
     const void *weight = nullptr, *hit = nullptr, *total = nullptr;  // see run.h
-    // With a single root whose first-order terms have no pivot: the same of each child of the root
-    // that there may be, one after the other in `part`, and how likely it is.
-    static constexpr int kMostRoots = 8;
-    int roots = 0;
-    const double* part = nullptr;
-    double share[kMostRoots] = {};
     void *sums = nullptr, *rest = nullptr;
 };
 // O(n^3)
