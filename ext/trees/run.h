@@ -49,19 +49,17 @@ inline double nothing(const vs::trees::Arcs& arcs, int64_t n, double answer) {
     return answer;
 }
 
-// The quantities of the matrix-tree theorem in the scratch: see laplacian.h.
-template <class A>
-struct Walks {
-    const typename A::T *weight, *hit, *total;  // (n + 1, ld) at [head, modifier], (n + 1,)
-};
-
-// The spans of projective trees in the scratch, and what is left of it.
-template <class A>
-struct Spans {
-    using T = typename A::T;
-    const T* weight;  // (n + 1, ld)
-    T *tables, *rest;
-};
+// What `more` and `head_joints` need.
+template <class T>
+void hold(const double* shift, const T* weight, const T* rest, const T* total, T* room,
+          vs::trees::Sums* sums) {
+    sums->shift = shift;
+    sums->weight = weight;
+    sums->rest = rest;
+    sums->total = total;
+    sums->odds = room;
+    sums->rows = false;
+}
 
 // How every sum begins: the weights of arcs, and what is left of the scratch. Where there is
 // nothing to sum up, or A is too narrow (`doubt`), there are no weights but an answer.
@@ -94,7 +92,7 @@ struct Opening {
 // nothing that was written counts.
 template <class A>
 double sum_trees(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, double* scratch,
-                 bool* doubt, Walks<A>* walks = nullptr) {
+                 bool* doubt, vs::trees::Sums* sums = nullptr) {
     using T = typename A::T;
     Opening<A> o(s, arcs, scratch, doubt);
     if (!o.weight) return o.answer;
@@ -132,9 +130,10 @@ double sum_trees(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, doub
     if (A::doubtful()) return *doubt = true, 0.0;
     const double log_det = solved ? A::log_product(pivot, n, s.single_root ? 1 : 0) : -INFINITY;
     if (log_det == -INFINITY) return nothing(arcs, n, log_det);
-    Odds<A> odds(weight, hit, n, ld, pieces.take<T>(Odds<A>::scratch(n, ld)));
+    T* room = pieces.take<T>(Odds<A>::scratch(n, ld));
+    Odds<A> odds(weight, hit, n, ld, room);
     if (A::doubtful()) return *doubt = true, 0.0;
-    if (walks) *walks = {weight, hit, odds.total()};
+    if (sums) hold(o.shift, weight, hit, odds.total(), room, sums);
     odds.tell(o.shift, arcs);
     return log_det + o.sum;
 }
@@ -153,7 +152,7 @@ bool vanished(const typename A::T* weight, const typename A::T* rest, int64_t n,
 // The same of projective trees.
 template <class A>
 double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, double* scratch,
-                      bool* doubt, Spans<A>* kept = nullptr) {
+                      bool* doubt, vs::trees::Sums* sums = nullptr) {
     using T = typename A::T;
     Opening<A> o(s, arcs, scratch, doubt);
     if (!o.weight) return o.answer;
@@ -169,14 +168,18 @@ double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs,
         if (A::doubtful()) return *doubt = true, 0.0;
         return nothing(arcs, n, -INFINITY);
     }
-    if (arcs.marginal || arcs.complement || arcs.ratio || kept) {
+    if (arcs.marginal || arcs.complement || arcs.ratio || sums) {
         eisner.outside(rest);
-        Odds<A> odds(weight, rest, n, ld, pieces.take<T>(Odds<A>::scratch(n, ld)));
+        T* room = pieces.take<T>(Odds<A>::scratch(n, ld));
+        Odds<A> odds(weight, rest, n, ld, room);
         if (A::doubtful() && (A::too_small(z, n) || vanished<A>(weight, rest, n, ld))) {
             return *doubt = true, 0.0;
         }
-        if (kept) eisner.keep();
-        if (kept) *kept = {weight, spans, pieces.take<T>(Children<A>::scratch(n))};
+        if (sums) {
+            hold(o.shift, weight, rest, odds.total(), room, sums);
+            sums->spans = spans;
+            sums->children = pieces.take<T>(Children<A>::scratch(n));
+        }
         odds.tell(o.shift, arcs);
     } else if (A::doubtful() && A::too_small(z, 0)) {
         return *doubt = true, 0.0;
@@ -184,30 +187,30 @@ double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs,
     return A::log(z) + o.sum;
 }
 
-// Sums that `head_joints` needs.
+// Answers of other arcs.
 template <class A>
-double begin_projective(const vs::trees::Sentence& s, double* scratch, vs::trees::HeadJoints* state,
-                        bool* doubt) {
-    Spans<A> kept{};
-    const double log_z = sum_projective<A>(s, {}, scratch, doubt, &kept);
-    state->weight = kept.weight;
-    state->sums = kept.tables;
-    state->rest = kept.rest;
-    return log_z;
+void more_of(const vs::trees::Sums& sums, const vs::trees::Arcs& arcs) {
+    using T = typename A::T;
+    const int64_t n = sums.sentence.n;
+    Odds<A>(static_cast<const T*>(sums.weight), static_cast<const T*>(sums.rest), n, row_of(n),
+            static_cast<T*>(sums.odds))
+        .tell(sums.shift, arcs);
 }
 
 // Terms that vanish in plain doubles are at most 1e-160 of all where too_small says no.
 template <class A>
-void projective_joints(const vs::trees::HeadJoints& state, int64_t head, int64_t count,
-                       const int32_t* modifiers, double* siblings, double* grandparents,
+void projective_joints(vs::trees::Sums* sums, int64_t head, int64_t count, const int32_t* modifiers,
+                       int64_t many, const int32_t* above, double* siblings, double* grandparents,
                        bool* doubt) {
     using T = typename A::T;
-    const int64_t n = state.sentence.n;
-    const bool single = state.sentence.single_root;
+    const int64_t n = sums->sentence.n;
+    const bool single = sums->sentence.single_root;
     A::begin();
-    Eisner<A> spans(static_cast<const T*>(state.weight), n, single, static_cast<T*>(state.sums));
-    Children<A>(spans, n, single, static_cast<T*>(state.rest))
-        .joints(head, count, modifiers, siblings, grandparents);
+    Eisner<A> spans(static_cast<const T*>(sums->weight), n, single, static_cast<T*>(sums->spans));
+    if (!sums->rows) spans.keep();
+    sums->rows = true;
+    Children<A>(spans, n, single, static_cast<T*>(sums->children))
+        .joints(head, count, modifiers, many, above, siblings, grandparents);
     *doubt = A::doubtful() && A::too_small(spans.complete(0, 0, n), n);
 }
 

@@ -27,10 +27,10 @@ const Level& level() {
     return at_level<Level>(number);
 }
 
-double wide(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch) {
+double wide(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch, Sums* sums = nullptr) {
     bool never = false;
-    return kind == Kind::kTree ? baseline::sum_trees<Wide>(s, arcs, scratch, &never)
-                               : baseline::sum_projective<Wide>(s, arcs, scratch, &never);
+    return kind == Kind::kTree ? baseline::sum_trees<Wide>(s, arcs, scratch, &never, sums)
+                               : baseline::sum_projective<Wide>(s, arcs, scratch, &never, sums);
 }
 
 // P(a and b) of pairs of one `a`: P(a) times P(b) where its word has no other head.
@@ -54,13 +54,9 @@ void hold(const Sentence& s, const Pair* first, const Pair* last, double* out, d
 }
 
 // Plain doubles were too narrow.
-void widen(HeadJoints* state) {
-    bool never = false;
-    state->narrow = false;
-    state->log_z =
-        state->kind == Kind::kTree
-            ? wide(Kind::kTree, state->sentence, {}, state->scratch)
-            : baseline::begin_projective<Wide>(state->sentence, state->scratch, state, &never);
+void widen(Sums* sums, const Arcs& arcs) {
+    sums->narrow = false;
+    sums->log_z = wide(sums->kind, sums->sentence, arcs, sums->scratch, sums);
 }
 
 }  // namespace
@@ -77,7 +73,7 @@ int64_t scratch_size(Kind kind, int64_t n) noexcept {
 
 double marginals(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch) noexcept {
     bool doubt = false;
-    const double log_z = level().marginals(kind, s, arcs, scratch, &doubt);
+    const double log_z = level().sum(kind, s, arcs, scratch, nullptr, &doubt);
     return doubt ? wide(kind, s, arcs, scratch) : log_z;
 }
 
@@ -130,33 +126,46 @@ double joints(const Sentence& s, int64_t count, const Pair* pairs, double* out,
     return log_z;
 }
 
-void begin_head_joints(Kind kind, const Sentence& s, double* scratch, HeadJoints* state) noexcept {
-    *state = {};
-    state->kind = kind;
-    state->sentence = s;
-    state->scratch = scratch;
+double sum(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch, Sums* sums) noexcept {
+    *sums = {};
+    sums->kind = kind;
+    sums->sentence = s;
+    sums->scratch = scratch;
     bool doubt = false;
-    state->log_z = level().begin_head_joints(kind, s, scratch, state, &doubt);
-    if (doubt) widen(state);
+    sums->log_z = level().sum(kind, s, arcs, scratch, sums, &doubt);
+    if (doubt) widen(sums, arcs);
+    return sums->log_z;
 }
 
-void head_joints(HeadJoints* state, int64_t head, int64_t count, const int32_t* modifiers,
-                 double* siblings, double* grandparents) noexcept {
-    const bool none = state->log_z == -INFINITY;
-    if (none || (!state->narrow && state->kind == Kind::kTree)) {
+void more(Sums* sums, const Arcs& arcs) noexcept {
+    const int64_t n = sums->sentence.n;
+    if (sums->log_z == -INFINITY || n == 0) {
+        baseline::nothing(arcs, n, 0.0);
+        return;
+    }
+    sums->narrow ? level().more(*sums, arcs) : baseline::more_of<Wide>(*sums, arcs);
+}
+
+void head_joints(Sums* sums, int64_t head, int64_t count, const int32_t* modifiers, int64_t many,
+                 const int32_t* above, double* siblings, double* grandparents) noexcept {
+    const bool none = sums->log_z == -INFINITY;
+    if (none || (!sums->narrow && sums->kind == Kind::kTree)) {
         const double answer = none ? 0.0 : -1.0;
         std::fill(siblings, siblings + count * count, answer);
-        std::fill(grandparents, grandparents + count * (state->sentence.n + 1), answer);
+        for (int64_t k = 0; k < many; ++k) {
+            std::fill_n(grandparents + above[k] * count, count, answer);
+        }
         return;
     }
     bool doubt = false;
-    if (state->narrow) {
-        level().head_joints(*state, head, count, modifiers, siblings, grandparents, &doubt);
+    if (sums->narrow) {
+        level().head_joints(sums, head, count, modifiers, many, above, siblings, grandparents,
+                            &doubt);
         if (!doubt) return;
-        widen(state);
+        widen(sums, {});
     }
-    baseline::projective_joints<Wide>(*state, head, count, modifiers, siblings, grandparents,
-                                      &doubt);
+    baseline::projective_joints<Wide>(sums, head, count, modifiers, many, above, siblings,
+                                      grandparents, &doubt);
 }
 
 double best(Kind kind, const Sentence& s, int64_t* heads, double* scratch) noexcept {
@@ -185,8 +194,8 @@ double best_grandparents(const Sentence& s, const Grandparents& parts, int64_t* 
 }
 
 const TreesApi* trees_api() noexcept {
-    static const TreesApi api = {scratch_size, marginals, joints,        begin_head_joints,
-                                 head_joints,  best,      projective_max};
+    static const TreesApi api = {scratch_size, marginals, joints,         sum,
+                                 head_joints,  best,      projective_max, more};
     return &api;
 }
 

@@ -389,3 +389,18 @@ def test_many_children_of_a_single_root_are_no_reason_to_ask_again(n: int) -> No
     assert max(of_a.values()) > 0.01
     for (_, _, k, s), got in of_a.items():
         assert abs(got - p[a] * alone[k, s]) < 1e-10
+
+
+@KINDS
+@ROOTS
+@settings(max_examples=60, deadline=None)
+@given(scores=sentences())
+def test_sums_are_kept_for_what_is_asked_later(
+    projective: bool, single_root: bool, scores: Array
+) -> None:
+    log_z, *found = _parsing.arcs(scores, projective, single_root, False)
+    again, *later = _parsing.arcs(scores, projective, single_root, False, True)
+    assert again == log_z
+    arcs = (np.isfinite(scores)) & (np.arange(len(scores)) > 0)
+    for a, b in zip(found, later, strict=True):
+        np.testing.assert_array_equal(a[arcs], b[arcs])
