@@ -48,10 +48,14 @@ void hash_role(const Set& set, int64_t t, int role, const Sentence& sentence, ui
         case 0:
             for (int64_t p = 0; p <= sentence.size(); ++p) out[p * step] = narrow(0);
             return;
-        case 1: return hash_places<1>(first, seed, sentence, out, step);
-        case 2: return hash_places<2>(first, seed, sentence, out, step);
-        case 3: return hash_places<3>(first, seed, sentence, out, step);
-        default: throw std::logic_error("a role has more than three places");
+        case 1:
+            return hash_places<1>(first, seed, sentence, out, step);
+        case 2:
+            return hash_places<2>(first, seed, sentence, out, step);
+        case 3:
+            return hash_places<3>(first, seed, sentence, out, step);
+        default:
+            throw std::logic_error("a role has more than three places");
     }
 }
 

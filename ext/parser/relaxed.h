@@ -59,7 +59,8 @@ class Relaxed {
 
     std::vector<Harmless> harmless_;  // of the thresholds so far
     std::vector<double> p_, q_;       // (arcs,) P(arc) and P(no arc) of those that are wanted
-    std::vector<int32_t> wanted_;     // arcs that may be in a pair, by modifier; heads; where each begins
+    std::vector<int32_t>
+        wanted_;  // arcs that may be in a pair, by modifier; heads; where each begins
     std::vector<int32_t> above_, into_;
     std::vector<int32_t> start_, child_, modifier_, next_;  // the same by head, with modifiers
     Candidates found_;

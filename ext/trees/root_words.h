@@ -37,7 +37,7 @@ class RootWords {
             if (seen[m] != 3) places[next++] = m;
         }
     }
-    int64_t size() const { return size_; }                    // 0: there is no tree
+    int64_t size() const { return size_; }                        // 0: there is no tree
     int64_t word(int64_t place) const { return places_[place]; }  // those of the set first
 
   private:

@@ -147,10 +147,11 @@ class Sentence:
         >>> s.deps, s.labels
         (['_', '_'], ['nsubj', 'root'])
         """
-        return replace(
-            self, heads=heads, labels=list(labels), deps=[], confidence=confidence,
-            misc=self._misc_without_probability(),
-        )  # fmt: skip
+        changed: dict[str, Any] = {
+            "heads": heads, "labels": list(labels), "deps": [], "confidence": confidence,
+            "misc": self._misc_without_probability(),
+        }  # fmt: skip
+        return replace(self, **changed)
 
     def with_tree(
         self,
