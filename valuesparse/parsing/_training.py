@@ -51,8 +51,8 @@ class Progress(NamedTuple):
     Attributes
     ----------
     stage : {"pruner", "labels", "arcs", "parts"}
-        The part of the parser that learns. Labels are learned beside the others, on a thread of
-        their own where there are several, and told last.
+        The part of the parser that learns. Labels are learned beside the pruner and arcs, on a
+        thread of their own where there are several, and told after these.
     epoch, epochs : int
         The pass that is over, from 1, and how many there will be.
     loss : float
@@ -217,26 +217,25 @@ def train(
             first = _train_arcs(sentences, rule, own, seed, batch, tell)
             learner.weights[: len(first)] = first
             learner.touched[: len(first)] = first != 0.0
-        kept = None
-        if checkpoint is not None:
-            parts = (
-                order, constraint, single_root, left_out, bits, batch, beta, gamma, seed, prune,
-                features, min_count, nonprojective, *(() if arcs is None else arcs),
-                *examples.arrays,
-            )  # fmt: skip
-            kept = Checkpoint(checkpoint, 1, parts)
-            kept.resume(learner)
-        words = sum(map(len, sentences))
-        for epoch in learner:
-            if kept is not None:
-                kept.offer(epoch.number, learner)
-            tell(Progress("parts", epoch.number, epochs, epoch.loss / words, examples.cut_short))
-        weights, dictionary = rounded(learner.result()), examples.dictionary
-        if dictionary is not None:  # a weight of 0 says nothing
-            dictionary, weights = dictionary.used(weights), weights[weights != 0.0]
         labels, labeller, passes = learnt()
     for done in passes:
         tell(done)
+    kept = None
+    if checkpoint is not None:
+        parts = (
+            order, constraint, single_root, left_out, bits, batch, beta, gamma, seed, prune,
+            features, min_count, nonprojective, *(() if arcs is None else arcs), *examples.arrays,
+        )  # fmt: skip
+        kept = Checkpoint(checkpoint, 1, parts)
+        kept.resume(learner)
+    words = sum(map(len, sentences))
+    for epoch in learner:
+        if kept is not None:
+            kept.offer(epoch.number, learner)
+        tell(Progress("parts", epoch.number, epochs, epoch.loss / words, examples.cut_short))
+    weights, dictionary = rounded(learner.result()), examples.dictionary
+    if dictionary is not None:  # a weight of 0 says nothing
+        dictionary, weights = dictionary.used(weights), weights[weights != 0.0]
     return Parser(
         ParserModel(
             order=order, bits=bits, pruner_bits=_PRUNER_BITS, label_bits=_LABEL_BITS,
@@ -312,7 +311,7 @@ def _train_arcs(
 def _train_labels(
     sentences: Sequence[Sentence], ignore: tuple[str, ...], seed: int
 ) -> tuple[tuple[str, ...], Weights, list[Progress]]:
-    """Return the labels, the weights of their classifier, an averaged perceptron, and its passes."""
+    """Return labels, the weights of their classifier, an averaged perceptron, and its passes."""
     names = tuple(sorted({label for sentence in sentences for label in sentence.labels}))
     numbers = {name: k for k, name in enumerate(names)}
     gold = np.array([numbers[label] for s in sentences for label in s.labels], np.int32)
