@@ -41,12 +41,13 @@ cdef extern from "trees/trees.h" namespace "vs::trees" nogil:
                                               double*) noexcept
     double c_joints "vs::trees::joints"(const Sentence&, int64_t, const Pair*, double*,
                                         double*) noexcept
-    cdef cppclass HeadJoints:
-        HeadJoints()
+    cdef cppclass Sums:
+        Sums()
         double log_z
-    void begin_head_joints(Kind, const Sentence&, double*, HeadJoints*) noexcept
-    void c_head_joints "vs::trees::head_joints"(HeadJoints*, int64_t, int64_t, const int32_t*,
-                                                double*, double*) noexcept
+    double c_sum "vs::trees::sum"(Kind, const Sentence&, const Arcs&, double*, Sums*) noexcept
+    void c_more "vs::trees::more"(Sums*, const Arcs&) noexcept
+    void c_head_joints "vs::trees::head_joints"(Sums*, int64_t, int64_t, const int32_t*, int64_t,
+                                                const int32_t*, double*, double*) noexcept
     double c_projective_max "vs::trees::projective_max"(const Sentence&, double*,
                                                         double*) noexcept
 
@@ -128,14 +129,15 @@ cdef Sentence sentence(scores, bint single_root):
     return s
 
 
-def arcs(scores, bint projective, bint single_root, bint all_ratios=True):
+def arcs(scores, bint projective, bint single_root, bint all_ratios=True, bint later=False):
     """Return log Z, marginals, complements and log-ratios of one sentence (float64).
 
-    `all_ratios`: those of forbidden arcs, too.
+    `all_ratios`: those of forbidden arcs, too. `later`: from sums that were made before.
     """
     cdef Sentence s = sentence(scores, single_root)
     cdef Kind kind = kProjective if projective else kTree
-    cdef Arcs out
+    cdef Arcs out, nothing
+    cdef Sums sums
     p, c, r = np.empty(scores.shape), np.empty(scores.shape), np.empty(scores.shape)
     work = np.empty(scratch_size(kind, s.n))
     cdef double* scratch = <double*>data(work)
@@ -145,7 +147,11 @@ def arcs(scores, bint projective, bint single_root, bint all_ratios=True):
     out.ratio = <double*>data(r)
     out.all_ratios = all_ratios
     with nogil:
-        log_z = c_marginals(kind, s, out, scratch)
+        if later:
+            log_z = c_sum(kind, s, nothing, scratch, &sums)
+            c_more(&sums, out)
+        else:
+            log_z = c_marginals(kind, s, out, scratch)
     return log_z, p, c, r
 
 
@@ -169,14 +175,17 @@ def head_joints(scores, bint projective, bint single_root, lists):
     """
     cdef Sentence s = sentence(scores, single_root)
     cdef Kind kind = kProjective if projective else kTree
-    cdef HeadJoints state
+    cdef Sums sums
+    cdef Arcs nothing
     cdef int64_t head, count
     work = np.empty(scratch_size(kind, s.n))
     cdef double* scratch = <double*>data(work)
     cdef const int32_t* which
     cdef double* two
     cdef double* up
-    begin_head_joints(kind, s, scratch, &state)
+    above = np.arange(s.n + 1, dtype=np.int32)
+    cdef const int32_t* heads = <const int32_t*>data(above)
+    c_sum(kind, s, nothing, scratch, &sums)
     found = []
     for head, modifiers in lists:
         count = modifiers.shape[0]
@@ -184,9 +193,9 @@ def head_joints(scores, bint projective, bint single_root, lists):
         which = <const int32_t*>data(modifiers)
         two, up = <double*>data(siblings), <double*>data(grandparents)
         with nogil:
-            c_head_joints(&state, head, count, which, two, up)
+            c_head_joints(&sums, head, count, which, s.n + 1, heads, two, up)
         found.append((siblings, grandparents))
-    return state.log_z, found
+    return sums.log_z, found
 
 
 def projective_max(scores, bint single_root):

@@ -94,6 +94,7 @@ PairBounds::PairBounds(const Templates& templates, Kind kind, const float* weigh
         widest = std::max({widest, -r.least, r.most});
     }
     step_ = widest > 0.0 ? widest / 127.0 : 1.0;
+    coarse_ = step_ * static_cast<double>(set.size());
     const double rounding = kRounding * 3.0 * largest * static_cast<double>(set.size());
     line_.resize(at(set.lines));
     std::vector<Range> of(at(set.size()));  // what each template can add

@@ -61,18 +61,25 @@ class PairBounds {
 
     // Sums of the bounds of some templates, and how many of the others are in them.
     struct Sum {
-        static constexpr int32_t kUnknown = INT32_MIN;
-        int32_t least = kUnknown, most = 0;  // times step_
+        int32_t least = 0, most = 0;  // times step_
         size_t others = 0;
+    };
+    // A sum that is kept.
+    struct Kept {
+        static constexpr int16_t kUnknown = INT16_MIN;
+        int16_t least = kUnknown, most = 0;
         bool known() const { return least != kUnknown; }
+        Sum sum() const { return {least, most, 0}; }
     };
     // The sum of templates without a word of the head of both arcs, or of the arc between: the same
     // for all pairs with these two other words.
-    Sum apart(const Keys& keys) const {
-        Sum sum{0, 0};
+    Kept apart(const Keys& keys) const {
+        Sum sum;
         for (const int32_t t : apart_) add(keys, t, &sum);
-        return sum;
+        return {static_cast<int16_t>(sum.least), static_cast<int16_t>(sum.most)};
     }
+    // Whether no sum of all bounds is likely to lie in `safe`: the bytes are rounded away from 0.
+    bool too_coarse(const Range& safe) const { return safe.most - safe.least < coarse_; }
     // Whether the potential of a pair with this sum lies in `safe`, as far as bounds tell.
     bool within(const Sum& sum, const Range& safe) const {
         const Range& rest = rest_[sum.others / kAtOnce];
@@ -120,7 +127,7 @@ class PairBounds {
     std::vector<Range> rest_;      // of others from each kAtOnce-th on, and rounding
     std::vector<Bytes> line_;      // (lines,) of the kind, from line first_ of the model
     int64_t first_ = 0;
-    double step_ = 0.0;
+    double step_ = 0.0, coarse_ = 0.0;
     Range any_;
 };
 

@@ -1,7 +1,7 @@
 #include "parser/features.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <stdexcept>
 
 namespace vs::parser {
 namespace {
@@ -13,6 +13,19 @@ int coarse_bin(int64_t d) { return d < 3 ? static_cast<int>(d) - 1 : d < 6 ? 2 :
 
 uint32_t value_hash(With with, uint64_t value) {
     return narrow(mix(value * 8 + static_cast<uint64_t>(with) + 0x7654321ULL));
+}
+
+// hash_role of kCount places, one word after the other.
+template <int kCount>
+void hash_places(const Place* places, uint64_t seed, const Sentence& sentence, uint32_t* out,
+                 int64_t step) {
+    const uint32_t* field[kCount];
+    for (int k = 0; k < kCount; ++k) field[k] = sentence.word(places[k].offset) + places[k].field;
+    for (int64_t position = 0; position <= sentence.size(); ++position) {
+        uint64_t h = seed;
+        for (int k = 0; k < kCount; ++k) h = mix(h ^ field[k][position * kFields]);
+        out[position * step] = narrow(h);
+    }
 }
 
 }  // namespace
@@ -30,12 +43,19 @@ void hash_role(const Set& set, int64_t t, int role, const Sentence& sentence, ui
                int64_t step) {
     const std::vector<Place>& places = set.all[at(t)].of[role];
     const uint64_t seed = static_cast<uint64_t>(t * kRoles + role + 1) << 32;
-    for (int64_t position = 0; position <= sentence.size(); ++position) {
-        uint64_t h = places.empty() ? 0 : seed;
-        for (const Place& p : places) {
-            h = mix(h ^ sentence.word(position + p.offset)[p.field]);
-        }
-        out[position * step] = narrow(h);
+    const Place* first = places.data();
+    switch (places.size()) {
+        case 0:
+            for (int64_t p = 0; p <= sentence.size(); ++p) out[p * step] = narrow(0);
+            return;
+        case 1:
+            return hash_places<1>(first, seed, sentence, out, step);
+        case 2:
+            return hash_places<2>(first, seed, sentence, out, step);
+        case 3:
+            return hash_places<3>(first, seed, sentence, out, step);
+        default:
+            throw std::logic_error("a role has more than three places");
     }
 }
 

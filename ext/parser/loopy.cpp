@@ -41,7 +41,7 @@ double Loopy::run_tree(const Parts& parts, const Trees& trees, const uint8_t* as
     out.all_ratios = false;
     out.asked = asked;
     const trees::Sentence s{table_.data(), parts.n, trees.single_root};
-    return trees.api->marginals(trees.kind, s, out, scratch_.data());
+    return trees.api->sum(trees.kind, s, out, scratch_.data(), &sums_);
 }
 
 void Loopy::begin_few(const Parts& parts) {
@@ -83,6 +83,23 @@ double Loopy::ask_few(const Parts& parts, const double* potentials, const Trees&
         total_[at(a)] = std::clamp(total_[at(a)] + ratio_[place(a)], -kMostOdds, kMostOdds);
     }
     return log_z;
+}
+
+void Loopy::ask_others(const Parts& parts, const double* potentials, const Trees& trees) {
+    const int64_t n = parts.n, arcs = parts.arcs();
+    const auto place = [&](int64_t a) {
+        return at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)]);
+    };
+    for (int64_t a = 0; a < arcs; ++a) asked_[place(a)] ^= 1;
+    trees::Arcs out;
+    out.ratio = ratio_.data();
+    out.all_ratios = false;
+    out.asked = asked_.data();
+    trees.api->more(&sums_, out);
+    for (int64_t a = 0; a < arcs; ++a) {
+        if (!asked_[place(a)]) continue;
+        total_[at(a)] = std::clamp(potentials[a] + ratio_[place(a)], -kMostOdds, kMostOdds);
+    }
 }
 
 double Loopy::ask_tree(const Parts& parts, const double* potentials, const Trees& trees) {
@@ -183,8 +200,9 @@ void Loopy::read_messages() {
 bool Loopy::send_odds(const Parts& parts) {
     const double up = std::exp(effort.tolerance), down = 1.0 / up;
     bool moved = false;
-    double* to = sent_.data();
-    const double* t = factor_.data();
+    next_.resize(sent_.size());
+    const double *to = sent_.data(), *t = factor_.data();
+    double* out = next_.data();
     product_.assign(odds_.size(), 1.0);
     for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
         for (const Parts::Pair& p : *pairs) {
@@ -194,14 +212,16 @@ bool Loopy::send_odds(const Parts& parts) {
             const double y = (to[0] + first * *t) * b * over;
             moved |= !(x < to[0] * up) || !(x > to[0] * down);
             moved |= !(y < to[1] * up) || !(y > to[1] * down);
-            to[0] = x;
-            to[1] = y;
+            out[0] = x;
+            out[1] = y;
             product_[at(p.first)] *= x;
             product_[at(p.second)] *= y;
             to += 2;
+            out += 2;
             ++t;
         }
     }
+    if (moved) sent_.swap(next_);
     return !moved;
 }
 
@@ -246,6 +266,10 @@ double Loopy::tell(const Parts& parts, const double* theta, double* beliefs) con
     return log_z;
 }
 
+void Loopy::tell_arcs(double* beliefs) const {
+    for (const double x : total_) *beliefs++ = logistic(x);
+}
+
 double Loopy::run(const Parts& parts, const double* potentials, const Trees& trees, double* beliefs,
                   bool more) {
     const int64_t arcs = parts.arcs(), pairs = parts.size() - arcs;
@@ -262,17 +286,24 @@ double Loopy::run(const Parts& parts, const double* potentials, const Trees& tre
     bool odds = begin_odds(parts, theta);
     const bool few = pairs < kMany * arcs;
     if (!odds) read_growth(pairs, theta);
+    bool all = true;  // whether the last sum was asked of all arcs
     for (; !converged_ && iterations_ < effort.iterations; ++iterations_) {
         converged_ = odds ? send_odds(parts) : send(parts, theta) < effort.tolerance;
         const bool last = converged_ || iterations_ + 1 == effort.iterations;
         if (odds) {
+            if (converged_) {
+                if (!all) ask_others(parts, potentials, trees);
+                continue;
+            }
+            all = last || !few;
             odds = sum_odds(parts, potentials, trees, last || !few);
             if (!odds) read_growth(pairs, theta);
             continue;
         }
         log_z_ = few && !last ? sum_few(parts, potentials, trees) : sum(parts, potentials, trees);
     }
-    for (int64_t a = 0; a < arcs; ++a) beliefs[a] = logistic(total_[at(a)]);
+    if (!beliefs) return log_z_;
+    tell_arcs(beliefs);
     if (!odds) return log_z_ + tell(parts, theta, beliefs + arcs);
     if (fresh) {
         messages.clear();  // as many logarithms

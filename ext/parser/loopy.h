@@ -42,17 +42,20 @@ class Loopy {
     // Bethe log Z, and beliefs (parts,) at these potentials; -inf: no tree, and no beliefs. Begins
     // from `messages` where there are as many as pairs want, and leaves them there; else it may
     // leave none. `more`: since the last run there are pairs more, with messages of 0, and nothing
-    // else is new.
+    // else is new. No beliefs: where there are no pairs, `tell_arcs` may be asked for them.
     double run(const Parts& parts, const double* potentials, const Trees& trees, double* beliefs,
                bool more = false);
+
+    void tell_arcs(double* beliefs) const;
 
     // The last run:
     bool converged() const { return converged_; }
     int64_t iterations() const { return iterations_; }
     // (arcs,) log-odds.
     const std::vector<double>& odds() const { return total_; }
-    // The scores of arcs that the tree factor was told, (n + 1, n + 1); and memory for its sums.
+    // The scores of arcs that the tree factor was told, (n + 1, n + 1); its sums, and their memory.
     const std::vector<double>& table() const { return table_; }
+    trees::Sums* sums() { return &sums_; }
     double* scratch() { return scratch_.data(); }
     std::vector<double> messages;  // (pairs, 2) to the first and to the second arc
 
@@ -66,6 +69,8 @@ class Loopy {
     double sum_few(const Parts& parts, const double* potentials, const Trees& trees);
     double ask_few(const Parts& parts, const double* potentials, const Trees& trees);
     double run_tree(const Parts& parts, const Trees& trees, const uint8_t* asked);
+    // Log-odds of the arcs that `ask_few` was not asked of.
+    void ask_others(const Parts& parts, const double* potentials, const Trees& trees);
     void read_growth(int64_t pairs, const double* theta);
     // New messages of pairs; the largest change.
     double send(const Parts& parts, const double* theta);
@@ -78,17 +83,19 @@ class Loopy {
     // All: of all arcs, else of those in pairs alone.
     bool sum_odds(const Parts& parts, const double* potentials, const Trees& trees, bool all);
     void read_messages();
-    bool send_odds(const Parts& parts);  // whether they have converged
+    // Whether they have converged: then they stay as they were.
+    bool send_odds(const Parts& parts);
     double tell_odds(const Parts& parts, double* beliefs) const;
 
     std::vector<double> table_, ratio_, scratch_;
+    trees::Sums sums_;
     std::vector<double> total_;  // (arcs,)
     // Arcs that are in pairs, each once; (n + 1, n + 1) where they are; (pairs,) e^theta - 1.
     std::vector<int32_t> few_;
     std::vector<uint8_t> asked_;
     std::vector<double> growth_;
     // (arcs,) odds, and products of the messages to an arc; (pairs,) e^theta; messages as odds.
-    std::vector<double> odds_, product_, factor_, sent_;
+    std::vector<double> odds_, product_, factor_, sent_, next_;
     double log_z_ = 0.0;  // of the tree factor
     bool converged_ = true;
     int64_t iterations_ = 0;

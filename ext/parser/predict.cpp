@@ -8,8 +8,34 @@
 namespace vs::parser {
 namespace {
 
-// Words of a task, about: many want fewer lines of weights each, and fewer are spread better.
-constexpr int64_t kLeastWords = 100, kMostWords = 12000, kTasks = 4;  // of each thread
+// Words of a task: many want fewer lines of weights each, and fewer are spread better. So a task
+// has the share of a thread in half of what is left, and the last ones, for which some thread may
+// have to be waited for, are small.
+constexpr int64_t kLeastWords = 200, kMostWords = 12000;
+
+// What a sentence costs beside others.
+double cost_of(int64_t n) { return static_cast<double>(n) * static_cast<double>(n + 8); }
+
+Tasks tasks_of(const Corpus& corpus, int threads) {
+    double left = 0.0;
+    for (int64_t i = 0; i < corpus.sentences; ++i) left += cost_of(corpus.size(i));
+    Tasks tasks;
+    double cost = 0.0;
+    for (int64_t i = 0, first = 0, words = 0; i < corpus.sentences; ++i) {
+        words += corpus.size(i);
+        cost += cost_of(corpus.size(i));
+        const bool enough = threads < 2 ? words >= kMostWords
+                                        : words >= kLeastWords && cost >= left / (2 * threads);
+        if (!enough && words < kMostWords && i + 1 < corpus.sentences) continue;
+        tasks.add(TaskKind::kPiece, first, i + 1, cost);
+        left -= cost;
+        first = i + 1;
+        words = 0;
+        cost = 0.0;
+    }
+    tasks.finish();
+    return tasks;
+}
 
 struct Hands {
     Hands(const Model& model, const Trees& trees)
@@ -135,16 +161,7 @@ struct Predicting {
 Status predict(const Model& model, const Method& method, const Corpus& corpus, const Trees& trees,
                int threads, const PoolApi& pool, Control* control, const Answers& answers) {
     if (model.arcs) model.arcs->make();
-    const int64_t share = corpus.offset[corpus.sentences] / (kTasks * std::max(1, threads));
-    const int64_t wanted = threads > 1 ? std::clamp(share, kLeastWords, kMostWords) : kMostWords;
-    Tasks tasks;
-    for (int64_t i = 0, first = 0; i < corpus.sentences; ++i) {
-        const int64_t words = corpus.offset[i + 1] - corpus.offset[first];
-        if (words < wanted && i + 1 < corpus.sentences) continue;
-        tasks.add(TaskKind::kPiece, first, i + 1, static_cast<double>(words));
-        first = i + 1;
-    }
-    tasks.finish();
+    const Tasks tasks = tasks_of(corpus, threads);
     Predicting job{model, method, corpus, answers, tasks, control, {}, {}};
     const int64_t workers = std::max<int64_t>(1, std::min<int64_t>(threads, tasks.size()));
     for (int64_t i = 0; i < workers; ++i) {

@@ -141,7 +141,8 @@ cdef class Predictor:
     cdef Method method(self, tuple how):
         cdef Method method
         cdef int choice = int(how[0]) - 1
-        method.engine = kRelaxed if choice >= 0 else kMessages
+        # Without pairs there is nothing to relax: the marginals of arcs are the answer.
+        method.engine = kRelaxed if choice >= 0 and self.bounds.get() != NULL else kMessages
         method.options.choice = <Choice>max(choice, 0)
         method.options.amount, method.options.rounds = how[1], how[2]
         method.options.bounds = self.bounds.get()

@@ -14,7 +14,7 @@ const dual::DualApi* g_dual = nullptr;
 constexpr double kSeen = 1e-3;  // an arc that a fractional point has
 // Dual decomposition is slow on flows: so many words have some at most, in so many rounds, of so
 // many iterations.
-constexpr int64_t kMostFlows = 6, kMostRounds = 5, kMostIterationsOfFlows = 300;
+constexpr int64_t kMostFlows = 12, kMostRounds = 5, kMostIterationsOfFlows = 300;
 
 }  // namespace
 

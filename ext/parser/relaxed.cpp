@@ -26,7 +26,7 @@ struct Relaxed::Screen {
 
     Screen(const Scorer& s, const float* w, Kind k, const PairBounds& b, const Harmless& h,
            int64_t* n, std::vector<Candidate>* to, int64_t words,
-           std::vector<PairBounds::Sum>* sums)
+           std::vector<PairBounds::Kept>* sums)
         : scorer(s),
           weights(w),
           kind(k),
@@ -37,7 +37,7 @@ struct Relaxed::Screen {
           out(to),
           stride(words + 1),
           apart(*sums) {
-        apart.assign(at(stride * stride), PairBounds::Sum{});
+        apart.assign(at(stride * stride), PairBounds::Kept{});
     }
 
     // high and q: P(both arcs) and 1 - P(both arcs) are not larger.
@@ -47,28 +47,39 @@ struct Relaxed::Screen {
         if (safe[count].holds(bounds.any())) return;
         const int32_t* nodes = next.pair.nodes;
         place[count] = at(nodes[kind == Kind::kSibling] * stride + nodes[2]);
-        const PairBounds::Sum& sum = apart[place[count]];
-        if (sum.known() && bounds.within(sum, safe[count])) return;
+        const PairBounds::Kept& sum = apart[place[count]];
+        if (sum.known() && bounds.within(sum.sum(), safe[count])) return;
         own[count] = next;
         scorer.keys(kind, next.pair.nodes, &keys[count]);
-        bounds.prefetch(keys[count], !sum.known());
+        direct[count] = bounds.too_coarse(safe[count]);
+        if (direct[count]) {
+            prefetch(weights, keys[count]);
+        } else {
+            bounds.prefetch(keys[count], !sum.known());
+        }
         if (++count == kBatch) flush();
     }
     void flush() {
         int open[kBatch], left[kBatch], n_open = 0, size = 0;
         PairBounds::Sum sums[kBatch];
         for (int i = 0; i < count; ++i) {
-            PairBounds::Sum& sum = apart[place[i]];
+            if (direct[i]) {
+                open[n_open++] = i;
+                continue;
+            }
+            PairBounds::Kept& sum = apart[place[i]];
             if (!sum.known()) sum = bounds.apart(keys[i]);
-            sums[i] = sum;
+            sums[i] = sum.sum();
             if (bounds.within(keys[i], safe[i], PairBounds::kFirst, &sums[i])) continue;
             bounds.prefetch_rest(keys[i]);
             open[n_open++] = i;
         }
         for (int k = 0; k < n_open; ++k) {
             const int i = open[k];
-            if (bounds.within(keys[i], safe[i], PairBounds::kAll, &sums[i])) continue;
-            prefetch(weights, keys[i]);
+            if (!direct[i]) {
+                if (bounds.within(keys[i], safe[i], PairBounds::kAll, &sums[i])) continue;
+                prefetch(weights, keys[i]);
+            }
             left[size++] = i;
         }
         count = 0;
@@ -91,11 +102,12 @@ struct Relaxed::Screen {
     std::vector<Candidate>* out;
     const int64_t stride;
     // (n + 1, n + 1) bounds of what two words add, whatever is between them; once asked for.
-    std::vector<PairBounds::Sum>& apart;
+    std::vector<PairBounds::Kept>& apart;
     Keys keys[kBatch];
     Candidate own[kBatch];
     Range safe[kBatch];
     size_t place[kBatch];
+    bool direct[kBatch];  // to be scored, whatever their bounds
     int count = 0;
 };
 
@@ -118,16 +130,21 @@ void Relaxed::list(const Parts& parts, const Loopy& loopy, const Range& potentia
                    const Harmless& harmless) {
     const int64_t arcs = parts.arcs();
     const double most = largest_excess(potentials);
+    // Log-odds of a probability that is surely too small, without its exponential.
+    const double least = std::log(harmless.epsilon() / most) - 1e-6;
     p_.resize(at(arcs));
     q_.resize(at(arcs));
     start_.assign(at(parts.n + 2), 0);
     into_.assign(at(parts.n + 2), 0);
     wanted_.clear();
+    above_.clear();
     for (int32_t a = 0; a < arcs; ++a) {
+        if (loopy.odds()[at(a)] < least) continue;
         p_[at(a)] = logistic(loopy.odds()[at(a)], &q_[at(a)]);
         if (p_[at(a)] * most <= harmless.epsilon()) continue;
         if (harmless.at(p_[at(a)], 1.0).holds(potentials)) continue;
         wanted_.push_back(a);
+        above_.push_back(parts.head[at(a)]);
         ++start_[at(parts.head[at(a)]) + 1];
         ++into_[at(parts.modifier[at(a)]) + 1];
     }
@@ -150,7 +167,7 @@ void Relaxed::tell(const Parts& parts, const Loopy& loopy) {
     for (const int32_t a : wanted_) least = std::min(least, 0.5 * p_[at(a)]);
     table_ = loopy.table();
     for (int64_t a = 0; a < parts.arcs(); ++a) {
-        if (p_[at(a)] > least) continue;
+        if (logistic(loopy.odds()[at(a)]) > least) continue;
         table_[at(parts.head[at(a)] * (parts.n + 1) + parts.modifier[at(a)])] = -INFINITY;
     }
 }
@@ -158,7 +175,7 @@ void Relaxed::tell(const Parts& parts, const Loopy& loopy) {
 // The pairs of those arcs that have a gain, head by head.
 void Relaxed::screen(const Scorer& scorer, const float* weights, const Parts& parts,
                      const Trees& trees, const Options& options, const Harmless& harmless,
-                     double* scratch) {
+                     Loopy* loopy) {
     found_.clear();
     Screen one(scorer, weights, Kind::kSibling, options.bounds->siblings, harmless, &counts.scored,
                &found_.siblings, parts.n, &apart_[0]);
@@ -166,21 +183,27 @@ void Relaxed::screen(const Scorer& scorer, const float* weights, const Parts& pa
                &counts.scored, &found_.grandparents, parts.n, &apart_[1]);
     const auto push = [&](Screen* to, int32_t h, int32_t m, int32_t s, int32_t a, int32_t b,
                           double p) {
-        const double q_a = q_[at(a)], q_b = q_[at(b)];
         const bool known = p >= 0.0;
+        if (known && p * to->most <= harmless.epsilon()) return;
+        const double q_a = q_[at(a)], q_b = q_[at(b)];
         const double q = known ? rest(p, q_a, q_b) : std::min(1.0, q_a + q_b);
         to->push({{{h, m, s}, a, b}, 0.0, p, q}, known ? p : std::min(p_[at(a)], p_[at(b)]), q);
     };
     const int64_t n = parts.n;
-    trees::HeadJoints joints;
-    trees.api->begin_head_joints(trees.kind, {table_.data(), n, trees.single_root}, scratch,
-                                 &joints);
+    trees::Sums* sums = loopy->sums();
+    if (!sums->narrow || sums->scratch != loopy->scratch()) {
+        tell(parts, *loopy);
+        const trees::Sentence s{table_.data(), n, trees.single_root};
+        trees.api->sum(trees.kind, s, {}, loopy->scratch(), sums);
+    }
     for (int32_t h = 0; h <= n; ++h) {
         const int32_t first = start_[at(h)], count = start_[at(h) + 1] - first;
         if (count == 0) continue;
         two_.resize(std::max(two_.size(), at(int64_t{count} * count)));
         up_.resize(std::max(up_.size(), at(int64_t{count} * (n + 1))));
-        trees.api->head_joints(&joints, h, count, &modifier_[at(first)], two_.data(), up_.data());
+        const int32_t into = into_[at(h)], many = into_[at(h) + 1] - into;
+        trees.api->head_joints(sums, h, count, &modifier_[at(first)], many, &above_[at(into)],
+                               two_.data(), up_.data());
         for (int32_t i = 0; i < count; ++i) {
             const int32_t a = child_[at(first + i)], m = modifier_[at(first + i)];
             for (int32_t j = i + 1; j < count; ++j) {
@@ -188,8 +211,8 @@ void Relaxed::screen(const Scorer& scorer, const float* weights, const Parts& pa
                      two_[at(i * count + j)]);
             }
         }
-        for (int32_t k = into_[at(h)]; k < into_[at(h) + 1]; ++k) {
-            const int32_t a = wanted_[at(k)], g = parts.head[at(a)];
+        for (int32_t k = into; k < into + many; ++k) {
+            const int32_t a = wanted_[at(k)], g = above_[at(k)];
             for (int32_t i = 0; i < count; ++i) {
                 const int32_t m = modifier_[at(first + i)];
                 if (m != g) push(&two, g, h, m, a, child_[at(first + i)], up_[at(g * count + i)]);
@@ -203,7 +226,7 @@ void Relaxed::screen(const Scorer& scorer, const float* weights, const Parts& pa
 }
 
 // P(both arcs) of the candidates that `screen` did not find them of; drops those without a gain.
-void Relaxed::ask(const Parts& parts, const Trees& trees, double epsilon, double* scratch) {
+void Relaxed::ask(const Parts& parts, const Trees& trees, double epsilon, Loopy* loopy) {
     open_.clear();
     asked_.clear();
     for (auto* list : {&found_.siblings, &found_.grandparents}) {
@@ -216,8 +239,11 @@ void Relaxed::ask(const Parts& parts, const Trees& trees, double epsilon, double
     }
     if (open_.empty()) return;
     joint_.resize(asked_.size());
+    tell(parts, *loopy);
     trees.api->joints({table_.data(), parts.n, trees.single_root},
-                      static_cast<int64_t>(asked_.size()), asked_.data(), joint_.data(), scratch);
+                      static_cast<int64_t>(asked_.size()), asked_.data(), joint_.data(),
+                      loopy->scratch());
+    loopy->sums()->narrow = false;  // they are gone
     const double* p = joint_.data();
     for (Candidate* c : open_) {
         c->p = *p++;
@@ -303,22 +329,24 @@ double Relaxed::run(const Scorer& scorer, const float* weights, const Trees& tre
     const auto find = [&](double epsilon) {
         const Harmless& h = harmless(epsilon);
         list(*parts, *loopy, any, h);
-        tell(*parts, *loopy);
-        screen(scorer, weights, *parts, trees, options, h, loopy->scratch());
-        ask(*parts, trees, epsilon, loopy->scratch());
+        screen(scorer, weights, *parts, trees, options, h, loopy);
+        ask(*parts, trees, epsilon, loopy);
     };
     for (;;) {
         beliefs->resize(at(parts->size()));
-        const double log_z =
-            loopy->run(*parts, potentials->data(), trees, beliefs->data(), counts.rounds > 0);
+        // Beliefs of arcs alone are wanted only where no pair is added.
+        const bool pairs = parts->size() > parts->arcs();
+        const double log_z = loopy->run(*parts, potentials->data(), trees,
+                                        pairs ? beliefs->data() : nullptr, counts.rounds > 0);
         counts.iterations += loopy->iterations();
         if (log_z == -INFINITY) return log_z;
-        if (counts.rounds == options.rounds) {
-            counts.converged = loopy->converged();
-            return log_z;
+        bool done = counts.rounds == options.rounds;
+        if (!done) {
+            choose(options, *parts, find);
+            done = !add(parts, potentials, loopy);
         }
-        choose(options, *parts, find);
-        if (!add(parts, potentials, loopy)) {
+        if (done) {
+            if (!pairs) loopy->tell_arcs(beliefs->data());
             counts.converged = loopy->converged();
             return log_z;
         }

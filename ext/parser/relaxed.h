@@ -51,19 +51,20 @@ class Relaxed {
               const Harmless& harmless);
     void tell(const Parts& parts, const Loopy& loopy);
     void screen(const Scorer& scorer, const float* weights, const Parts& parts, const Trees& trees,
-                const Options& options, const Harmless& harmless, double* scratch);
-    void ask(const Parts& parts, const Trees& trees, double epsilon, double* scratch);
+                const Options& options, const Harmless& harmless, Loopy* loopy);
+    void ask(const Parts& parts, const Trees& trees, double epsilon, Loopy* loopy);
     bool add(Parts* parts, std::vector<double>* potentials, Loopy* loopy);
     void merge(const std::vector<Candidate>& from, const double* theta, const double* messages,
                std::vector<Parts::Pair>* pairs);
 
     std::vector<Harmless> harmless_;  // of the thresholds so far
-    std::vector<double> p_, q_;       // (arcs,) P(arc) and P(no arc)
-    std::vector<int32_t> wanted_;     // arcs that may be in a pair, by modifier; where each begins
-    std::vector<int32_t> into_;
+    std::vector<double> p_, q_;       // (arcs,) P(arc) and P(no arc) of those that are wanted
+    std::vector<int32_t>
+        wanted_;  // arcs that may be in a pair, by modifier; heads; where each begins
+    std::vector<int32_t> above_, into_;
     std::vector<int32_t> start_, child_, modifier_, next_;  // the same by head, with modifiers
     Candidates found_;
-    std::vector<PairBounds::Sum> apart_[2];  // of siblings, and of grandparents
+    std::vector<PairBounds::Kept> apart_[2];  // of siblings, and of grandparents
     std::vector<Candidate*> open_;
     std::vector<double> table_;     // (n + 1, n + 1) scores of arcs
     std::vector<double> two_, up_;  // joints of the arcs of one head

@@ -35,9 +35,9 @@ class Children {
         : spans_(spans), n_(n), single_(single), scratch_(scratch) {}
 
     // modifiers (count,), ascending. Both arcs i < j at siblings[i count + j]; of the arc g -> head
-    // and arc i at grandparents[g count + i].
-    void joints(int64_t head, int64_t count, const int32_t* modifiers, double* siblings,
-                double* grandparents) {
+    // and arc i at grandparents[g count + i], g of above (many,).
+    void joints(int64_t head, int64_t count, const int32_t* modifiers, int64_t many,
+                const int32_t* above, double* siblings, double* grandparents) {
         h_ = head;
         const int32_t* middle = std::lower_bound(modifiers, modifiers + count, head);
         const int64_t left = middle - modifiers, right = count - left;
@@ -59,7 +59,8 @@ class Children {
             }
             if (h_ > 0) s.step > 0 ? paths_right(s) : paths_left(s);
         }
-        for (int64_t g = 0; g <= n_; ++g) {
+        for (int64_t k = 0; k < many; ++k) {
+            const int64_t g = above[k];
             double* out = grandparents + g * count;
             std::fill(out, out + count, 0.0);
             if (h_ == 0 || g == h_ || A::is_zero(spans_.weight(0, g, h_))) continue;

@@ -10,7 +10,7 @@
 // is solved alike, and then the other half: O(n^3) in all.
 //
 // A single root: let its weights vanish together. To first order s_k does not hold the root any
-// more, and everything else stays as it is; a word that has no other head needs wide numbers.
+// more, and everything else stays as it is. Each word has to reach each other one: root_words.h.
 #pragma once
 
 #include <cstdint>

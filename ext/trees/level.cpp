@@ -15,43 +15,31 @@ namespace {
 using vs::trees::Kind;
 using vs::trees::Sentence;
 
-double marginals(Kind kind, const Sentence& s, const vs::trees::Arcs& arcs, double* scratch,
-                 bool* doubt) {
-    return kind == Kind::kTree ? sum_trees<Plain>(s, arcs, scratch, doubt)
-                               : sum_projective<Plain>(s, arcs, scratch, doubt);
+double sum(Kind kind, const Sentence& s, const vs::trees::Arcs& arcs, double* scratch,
+           vs::trees::Sums* sums, bool* doubt) {
+    return kind == Kind::kTree ? sum_trees<Plain>(s, arcs, scratch, doubt, sums)
+                               : sum_projective<Plain>(s, arcs, scratch, doubt, sums);
 }
 
 double pairs(const Sentence& s, int64_t count, const vs::trees::Pair* which, double* out,
              double* scratch, bool* doubt) {
-    Walks<Plain> walks;
-    const double log_z = sum_trees<Plain>(s, {}, scratch, doubt, &walks);
+    vs::trees::Sums sums;
+    const double log_z = sum_trees<Plain>(s, {}, scratch, doubt, &sums);
     if (*doubt || log_z == -INFINITY) return log_z;
-    const Minors<Plain> minor(walks, s);
+    const Minors<Plain> minor(sums, s);
     for (int64_t i = 0; i < count; ++i) out[i] = minor(which[i]);
     return log_z;
 }
 
-double begin_head_joints(Kind kind, const Sentence& s, double* scratch,
-                         vs::trees::HeadJoints* state, bool* doubt) {
-    if (kind == Kind::kProjective) return begin_projective<Plain>(s, scratch, state, doubt);
-    Walks<Plain> walks{};
-    const double log_z = sum_trees<Plain>(s, {}, scratch, doubt, &walks);
-    state->weight = walks.weight;
-    state->hit = walks.hit;
-    state->total = walks.total;
-    return log_z;
-}
-
-void head_joints(const vs::trees::HeadJoints& state, int64_t head, int64_t count,
-                 const int32_t* modifiers, double* siblings, double* grandparents, bool* doubt) {
-    if (state.kind == Kind::kProjective) {
-        projective_joints<Plain>(state, head, count, modifiers, siblings, grandparents, doubt);
-        return;
+void head_joints(vs::trees::Sums* sums, int64_t head, int64_t count, const int32_t* modifiers,
+                 int64_t many, const int32_t* above, double* siblings, double* grandparents,
+                 bool* doubt) {
+    if (sums->kind == Kind::kProjective) {
+        projective_joints<Plain>(sums, head, count, modifiers, many, above, siblings, grandparents,
+                                 doubt);
+    } else {
+        head_minors<Plain>(*sums, head, count, modifiers, many, above, siblings, grandparents);
     }
-    const Walks<Plain> walks{static_cast<const double*>(state.weight),
-                             static_cast<const double*>(state.hit),
-                             static_cast<const double*>(state.total)};
-    head_minors(walks, state.sentence, head, count, modifiers, siblings, grandparents);
 }
 
 double best(Kind kind, const Sentence& s, int64_t* heads, double* scratch) {
@@ -64,9 +52,17 @@ double projective_max(const Sentence& s, double* ratio, double* scratch) {
 }
 
 const vs::trees::Level kLevel = {
-    marginals,      Sentences::kLanes,       Sentences::run,    Sentences::scratch,
-    pairs,          begin_head_joints,       head_joints,       best,
-    projective_max, sum_grandparents<Plain>, best_grandparents,
+    sum,
+    more_of<Plain>,
+    Sentences::kLanes,
+    Sentences::run,
+    Sentences::scratch,
+    pairs,
+    head_joints,
+    best,
+    projective_max,
+    sum_grandparents<Plain>,
+    best_grandparents,
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "trees/children.h"
 #include "trees/eisner.h"
 #include "trees/odds.h"
+#include "trees/root_words.h"
 #include "trees/walk.h"
 #include "trees/weights.h"
 
@@ -30,8 +31,8 @@ inline int64_t row_of(int64_t n) { return (n + 1 + 7) / 8 * 8; }
 template <class A>
 int64_t tree_scratch(int64_t n) {
     const int64_t ld = row_of(n);
-    return 2 * ld +
-           (3 * (n + 1) * ld + 2 * n + Walk<A>::scratch(n) + Odds<A>::scratch(n, ld)) * A::kDoubles;
+    const int64_t solving = A::kOrders ? Walk<A>::scratch(n) : SingleRoot::scratch(n);
+    return 2 * ld + (3 * (n + 1) * ld + 2 * n + solving + Odds<A>::scratch(n, ld)) * A::kDoubles;
 }
 template <class A>
 int64_t projective_scratch(int64_t n) {
@@ -48,19 +49,17 @@ inline double nothing(const vs::trees::Arcs& arcs, int64_t n, double answer) {
     return answer;
 }
 
-// The quantities of the matrix-tree theorem in the scratch: see laplacian.h.
-template <class A>
-struct Walks {
-    const typename A::T *weight, *hit, *total;  // (n + 1, ld) at [head, modifier], (n + 1,)
-};
-
-// The spans of projective trees in the scratch, and what is left of it.
-template <class A>
-struct Spans {
-    using T = typename A::T;
-    const T* weight;  // (n + 1, ld)
-    T *tables, *rest;
-};
+// What `more` and `head_joints` need.
+template <class T>
+void hold(const double* shift, const T* weight, const T* rest, const T* total, T* room,
+          vs::trees::Sums* sums) {
+    sums->shift = shift;
+    sums->weight = weight;
+    sums->rest = rest;
+    sums->total = total;
+    sums->odds = room;
+    sums->rows = false;
+}
 
 // How every sum begins: the weights of arcs, and what is left of the scratch. Where there is
 // nothing to sum up, or A is too narrow (`doubt`), there are no weights but an answer.
@@ -93,7 +92,7 @@ struct Opening {
 // nothing that was written counts.
 template <class A>
 double sum_trees(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, double* scratch,
-                 bool* doubt, Walks<A>* walks = nullptr) {
+                 bool* doubt, vs::trees::Sums* sums = nullptr) {
     using T = typename A::T;
     Opening<A> o(s, arcs, scratch, doubt);
     if (!o.weight) return o.answer;
@@ -104,7 +103,6 @@ double sum_trees(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, doub
     T* hit = pieces.take<T>((n + 1) * ld);
     T* root = pieces.take<T>(n);
     T* pivot = pieces.take<T>(n);
-    T* solving = pieces.take<T>(Walk<A>::scratch(n));
     for (int64_t m = 1; m <= n; ++m) {
         T* row = steps + (m - 1) * ld;
         for (int64_t h = 1; h <= n; ++h) row[h - 1] = weight[h * ld + m];
@@ -113,15 +111,29 @@ double sum_trees(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, doub
     }
     hit[0] = A::zero();
     for (int64_t h = 1; h <= n; ++h) hit[h * ld] = A::zero();
-    const bool first_order = s.single_root && !A::kOrders;
-    const bool solved =
-        Walk<A>::solve(steps, ld, root, n, first_order, hit + ld + 1, ld, pivot, solving);
-    if (A::doubtful() || (!solved && first_order)) return *doubt = true, 0.0;
+    T* const inner = hit + ld + 1;
+    const auto solve = [&] {
+        if constexpr (!A::kOrders) {
+            T* solving = pieces.take<T>(SingleRoot::scratch(n));
+            if (s.single_root) {
+                return SingleRoot::solve(steps, weight + ld + 1, ld, root, n,
+                                         arcs.ratio && arcs.all_ratios, inner, hit + 1, pivot,
+                                         solving);
+            }
+            return Walk<A>::solve(steps, ld, root, n, false, inner, ld, pivot, solving);
+        } else {
+            return Walk<A>::solve(steps, ld, root, n, false, inner, ld, pivot,
+                                  pieces.take<T>(Walk<A>::scratch(n)));
+        }
+    };
+    const bool solved = solve();
+    if (A::doubtful()) return *doubt = true, 0.0;
     const double log_det = solved ? A::log_product(pivot, n, s.single_root ? 1 : 0) : -INFINITY;
     if (log_det == -INFINITY) return nothing(arcs, n, log_det);
-    Odds<A> odds(weight, hit, n, ld, pieces.take<T>(Odds<A>::scratch(n, ld)));
+    T* room = pieces.take<T>(Odds<A>::scratch(n, ld));
+    Odds<A> odds(weight, hit, n, ld, room);
     if (A::doubtful()) return *doubt = true, 0.0;
-    if (walks) *walks = {weight, hit, odds.total()};
+    if (sums) hold(o.shift, weight, hit, odds.total(), room, sums);
     odds.tell(o.shift, arcs);
     return log_det + o.sum;
 }
@@ -140,7 +152,7 @@ bool vanished(const typename A::T* weight, const typename A::T* rest, int64_t n,
 // The same of projective trees.
 template <class A>
 double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, double* scratch,
-                      bool* doubt, Spans<A>* kept = nullptr) {
+                      bool* doubt, vs::trees::Sums* sums = nullptr) {
     using T = typename A::T;
     Opening<A> o(s, arcs, scratch, doubt);
     if (!o.weight) return o.answer;
@@ -156,14 +168,18 @@ double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs,
         if (A::doubtful()) return *doubt = true, 0.0;
         return nothing(arcs, n, -INFINITY);
     }
-    if (arcs.marginal || arcs.complement || arcs.ratio || kept) {
+    if (arcs.marginal || arcs.complement || arcs.ratio || sums) {
         eisner.outside(rest);
-        Odds<A> odds(weight, rest, n, ld, pieces.take<T>(Odds<A>::scratch(n, ld)));
+        T* room = pieces.take<T>(Odds<A>::scratch(n, ld));
+        Odds<A> odds(weight, rest, n, ld, room);
         if (A::doubtful() && (A::too_small(z, n) || vanished<A>(weight, rest, n, ld))) {
             return *doubt = true, 0.0;
         }
-        if (kept) eisner.keep();
-        if (kept) *kept = {weight, spans, pieces.take<T>(Children<A>::scratch(n))};
+        if (sums) {
+            hold(o.shift, weight, rest, odds.total(), room, sums);
+            sums->spans = spans;
+            sums->children = pieces.take<T>(Children<A>::scratch(n));
+        }
         odds.tell(o.shift, arcs);
     } else if (A::doubtful() && A::too_small(z, 0)) {
         return *doubt = true, 0.0;
@@ -171,30 +187,30 @@ double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs,
     return A::log(z) + o.sum;
 }
 
-// Sums that `head_joints` needs.
+// Answers of other arcs.
 template <class A>
-double begin_projective(const vs::trees::Sentence& s, double* scratch, vs::trees::HeadJoints* state,
-                        bool* doubt) {
-    Spans<A> kept{};
-    const double log_z = sum_projective<A>(s, {}, scratch, doubt, &kept);
-    state->weight = kept.weight;
-    state->sums = kept.tables;
-    state->rest = kept.rest;
-    return log_z;
+void more_of(const vs::trees::Sums& sums, const vs::trees::Arcs& arcs) {
+    using T = typename A::T;
+    const int64_t n = sums.sentence.n;
+    Odds<A>(static_cast<const T*>(sums.weight), static_cast<const T*>(sums.rest), n, row_of(n),
+            static_cast<T*>(sums.odds))
+        .tell(sums.shift, arcs);
 }
 
 // Terms that vanish in plain doubles are at most 1e-160 of all where too_small says no.
 template <class A>
-void projective_joints(const vs::trees::HeadJoints& state, int64_t head, int64_t count,
-                       const int32_t* modifiers, double* siblings, double* grandparents,
+void projective_joints(vs::trees::Sums* sums, int64_t head, int64_t count, const int32_t* modifiers,
+                       int64_t many, const int32_t* above, double* siblings, double* grandparents,
                        bool* doubt) {
     using T = typename A::T;
-    const int64_t n = state.sentence.n;
-    const bool single = state.sentence.single_root;
+    const int64_t n = sums->sentence.n;
+    const bool single = sums->sentence.single_root;
     A::begin();
-    Eisner<A> spans(static_cast<const T*>(state.weight), n, single, static_cast<T*>(state.sums));
-    Children<A>(spans, n, single, static_cast<T*>(state.rest))
-        .joints(head, count, modifiers, siblings, grandparents);
+    Eisner<A> spans(static_cast<const T*>(sums->weight), n, single, static_cast<T*>(sums->spans));
+    if (!sums->rows) spans.keep();
+    sums->rows = true;
+    Children<A>(spans, n, single, static_cast<T*>(sums->children))
+        .joints(head, count, modifiers, many, above, siblings, grandparents);
     *doubt = A::doubtful() && A::too_small(spans.complete(0, 0, n), n);
 }
 

@@ -27,13 +27,10 @@ const Level& level() {
     return at_level<Level>(number);
 }
 
-// Numbers of a table of arcs.
-int64_t table_size(int64_t n) { return (n + 1) * (n + 1); }
-
-double wide(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch) {
+double wide(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch, Sums* sums = nullptr) {
     bool never = false;
-    return kind == Kind::kTree ? baseline::sum_trees<WideSums>(s, arcs, scratch, &never)
-                               : baseline::sum_projective<WideSums>(s, arcs, scratch, &never);
+    return kind == Kind::kTree ? baseline::sum_trees<WideSums>(s, arcs, scratch, &never, sums)
+                               : baseline::sum_projective<WideSums>(s, arcs, scratch, &never, sums);
 }
 
 // P(a and b) of pairs of one `a`: P(a) times P(b) where its word has no other head.
@@ -56,153 +53,10 @@ void hold(const Sentence& s, const Pair* first, const Pair* last, double* out, d
     }
 }
 
-// Where first-order terms of a single root have no pivot: the children that the root may have, and
-// a sum over trees of several roots for each of them as the only one. Plain doubles are enough.
-class EachRoot {
-  public:
-    EachRoot(const Sentence& s, double* scratch)
-        : n_(s.n), given_(s.scores), own_(scratch), next_(scratch + table_size(s.n)) {
-        for (int64_t m = 1; m <= n_; ++m) {
-            if (!(s.scores[m] > -INFINITY)) continue;
-            if (count == HeadJoints::kMostRoots) {
-                count = 0;
-                break;
-            }
-            root_[count++] = m;
-        }
-        if (count > 0) std::copy(given_, given_ + table_size(n_), own_);
-    }
-    int count = 0;  // 0: there are too many, or none
-
-    double* next() const { return next_; }  // what is left of the scratch
-    Sentence only(int i) const {
-        for (int64_t m = 1; m <= n_; ++m) own_[m] = m == root_[i] ? given_[m] : -INFINITY;
-        return {own_, n_, false};
-    }
-    // Weighs what was found for root i; false: they are too far apart for each other's digits.
-    bool weigh(int i, double log_z) {
-        if (log_z == -INFINITY) return share[i] = 0.0, true;
-        if (total_ == 0.0) reference_ = log_z;
-        const double x = log_z - reference_;
-        share[i] = std::exp(x);
-        total_ += share[i];
-        return std::fabs(x) < 300.0;
-    }
-    double log_z() const { return total_ > 0.0 ? reference_ + std::log(total_) : -INFINITY; }
-    double total() const { return total_; }
-
-    double share[HeadJoints::kMostRoots] = {};
-
-  private:
-    const int64_t n_;
-    const double* given_;
-    double *own_, *next_;
-    int64_t root_[HeadJoints::kMostRoots];
-    double reference_ = 0.0, total_ = 0.0;
-};
-
-// As `marginals`; false: they have to be found otherwise.
-bool each_root(const Sentence& s, const Arcs& arcs, double* scratch, double* log_z) {
-    EachRoot roots(s, scratch);
-    if (roots.count == 0) return false;
-    const int64_t n = s.n, size = table_size(n);
-    double* p = roots.next();
-    double *q = p + size, *own_p = q + size, *own_q = own_p + size, *rest = own_q + size;
-    Arcs own;
-    own.marginal = own_p;
-    own.complement = own_q;
-    std::fill(p, q + size, 0.0);
-    for (int i = 0; i < roots.count; ++i) {
-        bool doubt = false;
-        const double found = level().marginals(Kind::kTree, roots.only(i), own, rest, &doubt);
-        if (doubt || !roots.weigh(i, found)) return false;
-        for (int64_t k = 0; roots.share[i] > 0.0 && k < size; ++k) {
-            p[k] += roots.share[i] * own_p[k];
-            q[k] += roots.share[i] * own_q[k];
-        }
-    }
-    *log_z = roots.log_z();
-    const double unit = roots.total() > 0.0 ? 1.0 / roots.total() : 0.0;
-    for (int64_t h = 0; h <= n; ++h) {
-        for (int64_t m = 0; m <= n; ++m) {
-            const int64_t k = h * (n + 1) + m;
-            const bool none = m == 0 || m == h || unit == 0.0;
-            if (arcs.marginal) arcs.marginal[k] = none ? 0.0 : p[k] * unit;
-            if (arcs.complement) arcs.complement[k] = none ? 0.0 : q[k] * unit;
-            if (!arcs.ratio) continue;
-            const bool there = s.scores[k] > -INFINITY;
-            const double odds = there ? std::log(p[k]) - std::log(q[k]) - s.scores[k] : -INFINITY;
-            arcs.ratio[k] = none ? 0.0 : odds;
-        }
-    }
-    return true;
-}
-
-// As begin_head_joints.
-bool begin_each_root(const Sentence& s, double* scratch, HeadJoints* state) {
-    EachRoot roots(s, scratch);
-    if (roots.count == 0) return false;
-    const int64_t n = s.n, ld = baseline::row_of(n), table = (n + 1) * ld, size = 2 * table + ld;
-    double* part = roots.next() + 2 * table_size(n);
-    double* rest = part + roots.count * size;
-    for (int i = 0; i < roots.count; ++i) {
-        HeadJoints one;
-        bool doubt = false;
-        const double found =
-            level().begin_head_joints(Kind::kTree, roots.only(i), rest, &one, &doubt);
-        if (doubt || !roots.weigh(i, found)) return false;
-        if (!(roots.share[i] > 0.0)) continue;
-        double* to = part + i * size;
-        std::copy_n(static_cast<const double*>(one.weight), table, to);
-        std::copy_n(static_cast<const double*>(one.hit), table, to + table);
-        std::copy_n(static_cast<const double*>(one.total), n + 1, to + 2 * table);
-    }
-    state->log_z = roots.log_z();
-    state->roots = roots.count;
-    state->part = part;
-    for (int i = 0; i < roots.count; ++i) {
-        state->share[i] = roots.total() > 0.0 ? roots.share[i] / roots.total() : 0.0;
-    }
-    return true;
-}
-
-// As head_joints: sums over the child of the root.
-void of_each_root(const HeadJoints& state, int64_t head, int64_t count, const int32_t* modifiers,
-                  double* siblings, double* grandparents) {
-    const int64_t n = state.sentence.n, ld = baseline::row_of(n), table = (n + 1) * ld;
-    const int64_t sizes[2] = {count * count, count * (n + 1)};
-    double* const to[2] = {siblings, grandparents};
-    double* own[2] = {state.scratch + table_size(n), nullptr};
-    own[1] = own[0] + table_size(n);
-    for (int side = 0; side < 2; ++side) std::fill_n(to[side], sizes[side], 0.0);
-    for (int i = 0; i < state.roots; ++i) {
-        if (!(state.share[i] > 0.0)) continue;
-        HeadJoints one;
-        one.sentence = {state.sentence.scores, n, false};
-        one.weight = state.part + i * (2 * table + ld);
-        one.hit = static_cast<const double*>(one.weight) + table;
-        one.total = static_cast<const double*>(one.hit) + table;
-        bool doubt = false;
-        std::fill_n(own[0], sizes[0], 0.0);
-        level().head_joints(one, head, count, modifiers, own[0], own[1], &doubt);
-        for (int side = 0; side < 2; ++side) {
-            for (int64_t k = 0; k < sizes[side]; ++k) {
-                const double x = own[side][k];
-                double& sum = to[side][k];
-                sum = sum < 0.0 || x < 0.0 ? -1.0 : sum + state.share[i] * x;
-            }
-        }
-    }
-}
-
 // Plain doubles were too narrow.
-void widen(HeadJoints* state) {
-    bool never = false;
-    state->narrow = false;
-    state->log_z =
-        state->kind == Kind::kTree
-            ? wide(Kind::kTree, state->sentence, {}, state->scratch)
-            : baseline::begin_projective<WideSums>(state->sentence, state->scratch, state, &never);
+void widen(Sums* sums, const Arcs& arcs) {
+    sums->narrow = false;
+    sums->log_z = wide(sums->kind, sums->sentence, arcs, sums->scratch, sums);
 }
 
 }  // namespace
@@ -213,18 +67,13 @@ int64_t scratch_size(Kind kind, int64_t n) noexcept {
     if (kind == Kind::kProjective) return baseline::projective_scratch<WideSums>(n);
     const int64_t sums =
         std::max(baseline::tree_scratch<WideSums>(n), baseline::tree_scratch<Plain>(n));
-    // `hold` has two tables. Where each root is taken apart, there are five more, and two a root.
-    const int64_t apart =
-        5 * table_size(n) + HeadJoints::kMostRoots * (2 * n + 3) * baseline::row_of(n);
-    return std::max(sums + 2 * table_size(n) + apart, 4 * (n + 1) * (n + 9) + 32);
+    const int64_t held = 2 * (n + 1) * (n + 1);  // see `hold`
+    return std::max(sums + held, 4 * (n + 1) * (n + 9) + 32);
 }
 
 double marginals(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch) noexcept {
     bool doubt = false;
-    double log_z = level().marginals(kind, s, arcs, scratch, &doubt);
-    // Ratios of arcs without a score need all roots together; each_root takes one at a time.
-    const bool apart = kind == Kind::kTree && s.single_root && !(arcs.ratio && arcs.all_ratios);
-    if (doubt && apart) doubt = !each_root(s, arcs, scratch, &log_z);
+    const double log_z = level().sum(kind, s, arcs, scratch, nullptr, &doubt);
     return doubt ? wide(kind, s, arcs, scratch) : log_z;
 }
 
@@ -277,37 +126,46 @@ double joints(const Sentence& s, int64_t count, const Pair* pairs, double* out,
     return log_z;
 }
 
-void begin_head_joints(Kind kind, const Sentence& s, double* scratch, HeadJoints* state) noexcept {
-    *state = {};
-    state->kind = kind;
-    state->sentence = s;
-    state->scratch = scratch;
+double sum(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch, Sums* sums) noexcept {
+    *sums = {};
+    sums->kind = kind;
+    sums->sentence = s;
+    sums->scratch = scratch;
     bool doubt = false;
-    state->log_z = level().begin_head_joints(kind, s, scratch, state, &doubt);
-    if (doubt && kind == Kind::kTree && s.single_root) doubt = !begin_each_root(s, scratch, state);
-    if (doubt) widen(state);
+    sums->log_z = level().sum(kind, s, arcs, scratch, sums, &doubt);
+    if (doubt) widen(sums, arcs);
+    return sums->log_z;
 }
 
-void head_joints(HeadJoints* state, int64_t head, int64_t count, const int32_t* modifiers,
-                 double* siblings, double* grandparents) noexcept {
-    const bool none = state->log_z == -INFINITY;
-    if (none || (!state->narrow && state->kind == Kind::kTree)) {
-        const double answer = none ? 0.0 : -1.0;
-        std::fill(siblings, siblings + count * count, answer);
-        std::fill(grandparents, grandparents + count * (state->sentence.n + 1), answer);
+void more(Sums* sums, const Arcs& arcs) noexcept {
+    const int64_t n = sums->sentence.n;
+    if (sums->log_z == -INFINITY || n == 0) {
+        baseline::nothing(arcs, n, 0.0);
         return;
     }
-    if (state->roots > 0) {
-        return of_each_root(*state, head, count, modifiers, siblings, grandparents);
+    sums->narrow ? level().more(*sums, arcs) : baseline::more_of<WideSums>(*sums, arcs);
+}
+
+void head_joints(Sums* sums, int64_t head, int64_t count, const int32_t* modifiers, int64_t many,
+                 const int32_t* above, double* siblings, double* grandparents) noexcept {
+    const bool none = sums->log_z == -INFINITY;
+    if (none || (!sums->narrow && sums->kind == Kind::kTree)) {
+        const double answer = none ? 0.0 : -1.0;
+        std::fill(siblings, siblings + count * count, answer);
+        for (int64_t k = 0; k < many; ++k) {
+            std::fill_n(grandparents + above[k] * count, count, answer);
+        }
+        return;
     }
     bool doubt = false;
-    if (state->narrow) {
-        level().head_joints(*state, head, count, modifiers, siblings, grandparents, &doubt);
+    if (sums->narrow) {
+        level().head_joints(sums, head, count, modifiers, many, above, siblings, grandparents,
+                            &doubt);
         if (!doubt) return;
-        widen(state);
+        widen(sums, {});
     }
-    baseline::projective_joints<WideSums>(*state, head, count, modifiers, siblings, grandparents,
-                                          &doubt);
+    baseline::projective_joints<WideSums>(sums, head, count, modifiers, many, above, siblings,
+                                      grandparents, &doubt);
 }
 
 double best(Kind kind, const Sentence& s, int64_t* heads, double* scratch) noexcept {
@@ -337,8 +195,8 @@ double best_grandparents(const Sentence& s, const Grandparents& parts, int64_t* 
 }
 
 const TreesApi* trees_api() noexcept {
-    static const TreesApi api = {scratch_size, marginals, joints,        begin_head_joints,
-                                 head_joints,  best,      projective_max};
+    static const TreesApi api = {scratch_size, marginals, joints,         sum,
+                                 head_joints,  best,      projective_max, more};
     return &api;
 }
 

@@ -64,32 +64,32 @@ void several(const Sentence* sentences, int64_t count, double* const* marginal, 
 double joints(const Sentence& sentence, int64_t count, const Pair* pairs, double* out,
               double* scratch) noexcept;
 
-// P(two arcs) head by head, from sums that are made once and lie in the scratch until the last
-// head is done.
-struct HeadJoints {
+// Sums that lie in the scratch, for what is asked later.
+struct Sums {
     Kind kind = Kind::kTree;
     Sentence sentence = {};
     double log_z = 0.0;  // -inf: no tree
     bool narrow = true;  // in plain doubles
     double* scratch = nullptr;
-    const void *weight = nullptr, *hit = nullptr, *total = nullptr;  // see run.h
-    // With a single root whose first-order terms have no pivot: the same of each child of the root
-    // that there may be, one after the other in `part`, and how likely it is.
-    static constexpr int kMostRoots = 8;
-    int roots = 0;
-    const double* part = nullptr;
-    double share[kMostRoots] = {};
-    void *sums = nullptr, *rest = nullptr;
+    // See run.h: weights of arcs, what each is multiplied by, the mass of each word; the rest of
+    // projective trees.
+    const double* shift = nullptr;
+    const void *weight = nullptr, *rest = nullptr, *total = nullptr;
+    void *odds = nullptr, *spans = nullptr, *children = nullptr;
+    bool rows = false;  // spans have their rows
 };
-// O(n^3)
-void begin_head_joints(Kind kind, const Sentence& sentence, double* scratch,
-                       HeadJoints* state) noexcept;
-// Joints of the arcs from `head` to some modifiers (count,), ascending: two arcs i < j at
-// siblings[i count + j], of (count, count) numbers, and the arc g -> head with arc i at
-// grandparents[g count + i], of (n + 1, count). -1: `joints` has to be asked (never of projective
-// trees). O(count^2 + n count), of projective trees O(n^2 count).
-void head_joints(HeadJoints* state, int64_t head, int64_t count, const int32_t* modifiers,
-                 double* siblings, double* grandparents) noexcept;
+// As `marginals`.
+double sum(Kind kind, const Sentence& sentence, const Arcs& arcs, double* scratch,
+           Sums* sums) noexcept;
+// Answers of other arcs, from the same sums. O(n^2), of wide numbers O(n^3).
+void more(Sums* sums, const Arcs& arcs) noexcept;
+// P(two arcs): of the arcs from `head` to some modifiers (count,), ascending. Two of them, i < j,
+// are at siblings[i count + j], of (count, count) numbers. An arc g -> head, where g is one of
+// `above` (many,), with arc i is at grandparents[g count + i], of (n + 1, count). -1: `joints` has
+// to be asked (never of projective trees). O(count^2 + many count), of projective trees
+// O(n^2 count).
+void head_joints(Sums* sums, int64_t head, int64_t count, const int32_t* modifiers, int64_t many,
+                 const int32_t* above, double* siblings, double* grandparents) noexcept;
 
 // The best score; -inf where no tree is possible. `heads` (n,): of words 1..n, or -1. Ties always
 // give the same tree. Tree: O(n^2), Chu-Liu-Edmonds. Projective: O(n^3), Eisner.
@@ -120,10 +120,12 @@ struct TreesApi {
     int64_t (*scratch_size)(Kind, int64_t) noexcept;
     double (*marginals)(Kind, const Sentence&, const Arcs&, double*) noexcept;
     double (*joints)(const Sentence&, int64_t, const Pair*, double*, double*) noexcept;
-    void (*begin_head_joints)(Kind, const Sentence&, double*, HeadJoints*) noexcept;
-    void (*head_joints)(HeadJoints*, int64_t, int64_t, const int32_t*, double*, double*) noexcept;
+    double (*sum)(Kind, const Sentence&, const Arcs&, double*, Sums*) noexcept;
+    void (*head_joints)(Sums*, int64_t, int64_t, const int32_t*, int64_t, const int32_t*, double*,
+                        double*) noexcept;
     double (*best)(Kind, const Sentence&, int64_t*, double*) noexcept;
     double (*projective_max)(const Sentence&, double*, double*) noexcept;
+    void (*more)(Sums*, const Arcs&) noexcept;
 };
 const TreesApi* trees_api() noexcept;
 void use_simd(const SimdApi* simd) noexcept;  // before the first call

@@ -337,3 +337,70 @@ def test_a_single_root_of_few_arcs_is_a_sum_over_its_children(n: int, all_ratios
                 expected += np.exp(found - total) * _parsing.joints(one, False, pairs)[1]
         np.testing.assert_allclose(both, expected, atol=1e-10)
     assert seen > 10
+
+
+@pytest.mark.simd
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32), scale=st.sampled_from([0.0, 3.0, 60.0]))
+def test_joints_under_a_single_root_where_some_words_cannot_be_attached_to_it(
+    seed: int, scale: float
+) -> None:
+    """The first words have no heads but each other, and any word may be a child of the root."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 6))
+    top = int(rng.integers(1, n))
+    order = rng.permutation(np.arange(1, n + 1))
+    scores = np.round(rng.normal(size=(n + 1, n + 1)) * scale, 3)
+    scores[np.ix_(order[top:], order[:top])] = -np.inf
+    exact = Enumerated(scores, False, True)
+    lists = [(h, np.array([m for m in range(1, n + 1) if m != h], np.int32)) for h in range(n + 1)]
+    log_z, answers = _parsing.head_joints(scores, False, True, lists)
+    assert close(log_z, exact.log_z, 1e-12)
+    for (h, m, k, s), got in joints_of(answers, lists).items():
+        lost = scale > 3.0 and got == -1.0
+        assert lost or abs(got - exact.joint((h, m), (k, s))) < 1e-10
+
+
+@pytest.mark.simd
+@pytest.mark.parametrize("n", [24, 39])
+def test_many_children_of_a_single_root_are_no_reason_to_ask_again(n: int) -> None:
+    """Each pair from minors of one inverse: none is asked for by a run of its own."""
+    rng = np.random.default_rng(n)
+    order = rng.permutation(np.arange(1, n + 1))
+    scores = np.full((n + 1, n + 1), -np.inf)
+    scores[0, 1:] = rng.normal(size=n)
+    for i, m in enumerate(order[1:], 1):  # all descend from order[0], whose only head is the root
+        scores[rng.choice(order[:i], min(i, 3), replace=False), m] = rng.normal(size=min(i, 3)) * 4
+    for i, m in enumerate(order[1 : n // 2], 1):
+        scores[order[i + 1], m] = 2.0
+    lists = lists_of(n, n, n + 1)
+    log_z, answers = _parsing.head_joints(scores, False, True, lists)
+    assert log_z > -np.inf
+    found = joints_of(answers, lists)
+    _, joint = _parsing.joints(scores, True, np.array(list(found), np.int32))
+    assert min(found.values()) >= 0.0
+    np.testing.assert_allclose(list(found.values()), joint, rtol=0.0, atol=1e-12)
+    p = _parsing.arcs(scores, False, True)[1]
+    a = max(((h, m) for h, m, _, _ in found), key=lambda a: 0.5 - abs(p[a] - 0.5))
+    held = scores.copy()
+    held[np.arange(n + 1) != a[0], a[1]] = -np.inf
+    alone = _parsing.arcs(held, False, True)[1]
+    of_a = {key: got for key, got in found.items() if a == key[:2]}
+    assert max(of_a.values()) > 0.01
+    for (_, _, k, s), got in of_a.items():
+        assert abs(got - p[a] * alone[k, s]) < 1e-10
+
+
+@KINDS
+@ROOTS
+@settings(max_examples=60, deadline=None)
+@given(scores=sentences())
+def test_sums_are_kept_for_what_is_asked_later(
+    projective: bool, single_root: bool, scores: Array
+) -> None:
+    log_z, *found = _parsing.arcs(scores, projective, single_root, False)
+    again, *later = _parsing.arcs(scores, projective, single_root, False, True)
+    assert again == log_z
+    arcs = (np.isfinite(scores)) & (np.arange(len(scores)) > 0)
+    for a, b in zip(found, later, strict=True):
+        np.testing.assert_array_equal(a[arcs], b[arcs])

@@ -380,3 +380,20 @@ print(len(found), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     words, kibibytes = map(int, done.stdout.split())
     assert words == 300
     assert kibibytes < 1 << 20
+
+
+def test_parsers_of_order_1_have_nothing_to_relax() -> None:
+    rng = np.random.default_rng(3)
+    model = ParserModel(
+        order=1, bits=BITS, pruner_bits=BITS, label_bits=BITS, constraint="tree",
+        single_root=False, ignore=(), labels=("x",), pruner=None,
+        weights=rng.normal(size=native.weights_of_parts(1, BITS)).astype(np.float32),
+        labeller=np.zeros(native.weights_of_labels(1, BITS), np.float32),
+    )  # fmt: skip
+    parser, sentence = Parser(model), of_words(7)
+    log_z, parts, beliefs, rounds, scored = relax(parser, sentence, 1e-4, 1)
+    found = vs.infer(parser.graph(sentence))
+    assert log_z == pytest.approx(found.log_z, rel=1e-12)
+    assert parts == parts_of(parser, sentence)
+    assert beliefs == pytest.approx([found[h, m][1] for _, h, m, _ in parts], rel=1e-9)
+    assert (rounds, scored) == (0, 0)

@@ -295,7 +295,7 @@ class Examples:
         """How many sentences of the last `sweep` had a linear program that was cut short.
 
         Programs with parts of non-projective arcs are: after five rounds in which flows are added,
-        flows of six words, or 300 iterations of a round. The point that is learned from then
+        flows of twelve words, or 300 iterations of a round. The point that is learned from then
         counts a non-projective arc for the most that it can be worth.
         """
         return self._learner.cut_short

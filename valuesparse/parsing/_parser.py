@@ -243,9 +243,11 @@ class Parser:
             heads, labels, confidence, told = parsed(words, offset)
             tally.add(told)
             names = [self.labels[k] for k in labels.tolist()]
-            for i, sentence in enumerate(batch):
-                own = slice(int(offset[i]), int(offset[i + 1]))
-                yield sentence.parsed(heads[own], names[own], confidence[own])
+            heads, places = heads.astype(np.int64), offset.tolist()
+            for sentence, first, last in zip(batch, places, places[1:], strict=False):
+                yield sentence.with_tree(
+                    heads[first:last], names[first:last], confidence[first:last]
+                )
 
     def _solve(
         self, rest: Iterator[Sentence], trees: _Trees, prune: bool, tally: ParseTally

@@ -149,12 +149,39 @@ class Sentence:
         """
         changed: dict[str, Any] = {
             "heads": heads, "labels": list(labels), "deps": [], "confidence": confidence,
+            "misc": self._misc_without_probability(),
         }  # fmt: skip
-        if self.format == "conllx":
-            changed["misc"] = []
-        elif any(PROBABILITY in entry for entry in self.misc):
-            changed["misc"] = [without_probability(entry) for entry in self.misc]
         return replace(self, **changed)
+
+    def with_tree(
+        self,
+        heads: npt.NDArray[np.int64],
+        labels: list[str],
+        confidence: npt.NDArray[np.float64],
+    ) -> Sentence:
+        """Do as `parsed` with the answers of an engine, which nobody has to check."""
+        misc = self._misc_without_probability()
+        new = object.__new__(Sentence)
+        for name in _UNCHANGED:
+            object.__setattr__(new, name, getattr(self, name))
+        missing = ["_"] * len(labels)
+        for name, value in (
+            ("heads", heads), ("labels", labels), ("confidence", confidence),
+            ("deps", missing), ("misc", misc or missing.copy()),
+        ):  # fmt: skip
+            object.__setattr__(new, name, value)
+        return new
+
+    def _misc_without_probability(self) -> list[str]:
+        if self.format == "conllx":
+            return []
+        if PROBABILITY not in "\t".join(self.misc):
+            return self.misc
+        return [without_probability(entry) for entry in self.misc]
+
+
+#: The fields that do not tell of a tree.
+_UNCHANGED = ("forms", "lemmas", "upos", "xpos", "feats", "others", "format")
 
 
 def _require_length(name: str, array: npt.NDArray[Any], n: int) -> None:

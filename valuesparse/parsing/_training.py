@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,10 +31,12 @@ from valuesparse.parsing._files import read_conll
 from valuesparse.parsing._model import ParserModel, rounded
 from valuesparse.parsing._parser import Parser
 from valuesparse.parsing._sentences import Sentence
+from valuesparse.threads import resolve
 
 __all__ = ["Progress", "train"]
 
 Weights = npt.NDArray[np.float32]
+Done = TypeVar("Done")
 
 _EPOCHS, _BATCH = 6, 8
 _ARC_EPOCHS = 3  # before pairs are learned
@@ -46,7 +51,8 @@ class Progress(NamedTuple):
     Attributes
     ----------
     stage : {"pruner", "labels", "arcs", "parts"}
-        The part of the parser that learns.
+        The part of the parser that learns. Labels are learned beside the pruner and arcs, on a
+        thread of their own where there are several, and told after these.
     epoch, epochs : int
         The pass that is over, from 1, and how many there will be.
     loss : float
@@ -197,20 +203,23 @@ def train(
         "threads": threads,
     }  # fmt: skip
     pruner, arcs = None, None
-    if prune:
-        pruner, arcs = _train_pruner(sentences, given, seed, tell)
-    labels, labeller = _train_labels(sentences, left_out, seed, tell)
-    examples = Examples(
-        sentences, order, bits=bits, arcs=arcs, features=features, min_count=min_count,
-        nonprojective=nonprojective, **given,
-    )  # fmt: skip
-    learner = Online(examples, rule, epochs=epochs, seed=seed, batch=batch)
-    if order > 1:
-        known = "hashed" if examples.dictionary is None else examples.dictionary.of_arcs()
-        own = {**given, "bits": bits, "arcs": arcs, "features": known}
-        first = _train_arcs(sentences, rule, own, seed, batch, tell)
-        learner.weights[: len(first)] = first
-        learner.touched[: len(first)] = first != 0.0
+    with _beside(threads, partial(_train_labels, sentences, left_out, seed)) as learnt:
+        if prune:
+            pruner, arcs = _train_pruner(sentences, given, seed, tell)
+        examples = Examples(
+            sentences, order, bits=bits, arcs=arcs, features=features, min_count=min_count,
+            nonprojective=nonprojective, **given,
+        )  # fmt: skip
+        learner = Online(examples, rule, epochs=epochs, seed=seed, batch=batch)
+        if order > 1:
+            known = "hashed" if examples.dictionary is None else examples.dictionary.of_arcs()
+            own = {**given, "bits": bits, "arcs": arcs, "features": known}
+            first = _train_arcs(sentences, rule, own, seed, batch, tell)
+            learner.weights[: len(first)] = first
+            learner.touched[: len(first)] = first != 0.0
+        labels, labeller, passes = learnt()
+    for done in passes:
+        tell(done)
     kept = None
     if checkpoint is not None:
         parts = (
@@ -252,6 +261,17 @@ def _read(treebank: Any) -> list[Sentence]:
     return [sentence for sentence in found if len(sentence)]
 
 
+@contextmanager
+def _beside(threads: int | None, work: Callable[[], Done]) -> Iterator[Callable[[], Done]]:
+    """Do some work on a thread of its own, where there are several, until it is asked for."""
+    if resolve(threads) < 2:
+        done = work()
+        yield lambda: done
+        return
+    with ThreadPoolExecutor(1) as helper:
+        yield helper.submit(work).result
+
+
 def _train_pruner(
     sentences: Sequence[Sentence],
     given: dict[str, Any],
@@ -289,12 +309,9 @@ def _train_arcs(
 
 
 def _train_labels(
-    sentences: Sequence[Sentence],
-    ignore: tuple[str, ...],
-    seed: int,
-    tell: Callable[[Progress], object],
-) -> tuple[tuple[str, ...], Weights]:
-    """Return the labels and the weights of their classifier, an averaged perceptron."""
+    sentences: Sequence[Sentence], ignore: tuple[str, ...], seed: int
+) -> tuple[tuple[str, ...], Weights, list[Progress]]:
+    """Return labels, the weights of their classifier, an averaged perceptron, and its passes."""
     names = tuple(sorted({label for sentence in sentences for label in sentence.labels}))
     numbers = {name: k for k, name in enumerate(names)}
     gold = np.array([numbers[label] for s in sentences for label in s.labels], np.int32)
@@ -304,11 +321,12 @@ def _train_labels(
     weights, late = np.zeros(size), np.zeros(size)
     random = np.random.default_rng(seed)
     time = 0
+    passes: list[Progress] = []
     for epoch in range(1, _LABEL_EPOCHS + 1):
         order = random.permutation(len(sentences))
         wrong = _native.learn_labels(
             len(names), _LABEL_BITS, words, offset, heads, gold, order, weights, late, time
         )
         time += len(gold)
-        tell(Progress("labels", epoch, _LABEL_EPOCHS, wrong / len(gold)))
-    return names, rounded(weights - late / time)
+        passes.append(Progress("labels", epoch, _LABEL_EPOCHS, wrong / len(gold)))
+    return names, rounded(weights - late / time), passes

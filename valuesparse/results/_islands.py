@@ -66,8 +66,9 @@ class IslandResult(ForestResult[Model], Generic[Model]):
         exact = zeta >= 1.0 or 0 < without == log_z.size
         reason = self._solved if zeta >= 1.0 else f"zeta={zeta:g} was asked for"
         entries = model.forest.listed
-        listed_alone = exact and entries is not None
-        if listed_alone:
+        listed_alone = False
+        if exact and entries is not None:
+            listed_alone = True
             stats.update(sequences_sparse=log_z.size, transition_entries=entries)
             reason += f"; default plus sparse: {entries} of {model.n_labels**2} pairs are listed"
             reason += ", so that islands would gain nothing, and all is exact" * (without > 0)
