@@ -245,7 +245,7 @@ class Parser:
             names = [self.labels[k] for k in labels.tolist()]
             heads, places = heads.astype(np.int64), offset.tolist()
             for sentence, first, last in zip(batch, places, places[1:], strict=False):
-                yield sentence.with_tree(
+                yield sentence._with_tree(
                     heads[first:last], names[first:last], confidence[first:last]
                 )
 

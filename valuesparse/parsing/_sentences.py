@@ -153,7 +153,7 @@ class Sentence:
         }  # fmt: skip
         return replace(self, **changed)
 
-    def with_tree(
+    def _with_tree(
         self,
         heads: npt.NDArray[np.int64],
         labels: list[str],
