@@ -1,4 +1,4 @@
-// Sums over all trees of a sentence in one arithmetic A: Plain or Wide.
+// Sums over all trees of a sentence in one arithmetic A: Plain or WideSums.
 #pragma once
 
 #include <cmath>
