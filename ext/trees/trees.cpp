@@ -165,7 +165,7 @@ void head_joints(Sums* sums, int64_t head, int64_t count, const int32_t* modifie
         widen(sums, {});
     }
     baseline::projective_joints<WideSums>(sums, head, count, modifiers, many, above, siblings,
-                                      grandparents, &doubt);
+                                          grandparents, &doubt);
 }
 
 double best(Kind kind, const Sentence& s, int64_t* heads, double* scratch) noexcept {
