@@ -68,7 +68,6 @@ class Sequence {
     static constexpr double kSpare = 0.1;
     // Costs, in rows: of a column, of a look at what is left, of a message besides.
     static constexpr double kColumn = 1.4, kLook = 8.0, kOther = 12.0;
-    static constexpr double kGain = 0.8;
     // How often something is repaired, and how many labels at a time.
     static constexpr int kAgain = 3;
     static constexpr int64_t kMost = 32;
@@ -161,9 +160,9 @@ class Sequence {
     // It does not pay beyond the price of the other route; a few messages may cost more.
     double limit() const {
         const double sent = static_cast<double>(sent_), all = 2.0 * static_cast<double>(n_);
-        return p_.price[number_] * (kGain * sent + 0.03 * all + 1.0);
+        return p_.price[number_] * (sent + 0.03 * all + 1.0);
     }
-    double most() const { return most_of(0.0, limit() + kGain * p_.price[number_] - spent_); }
+    double most() const { return most_of(0.0, limit() + p_.price[number_] - spent_); }
 
     bool go_forward(double tightness) {
         const double rounding = 16.0 * 0x1p-24;

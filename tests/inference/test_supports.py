@@ -89,7 +89,7 @@ def test_tables_with_forbidden_pairs() -> None:
 def test_flat_models_go_another_way(flat: str) -> None:
     """Where most labels matter, the first message says so."""
     rng = np.random.default_rng(3)
-    k, n = 200, 240
+    k, n = 256, 240
     unary = (0.01 if flat in ("unary", "both") else 1.0) * rng.normal(size=(n, k))
     t = (0.01 if flat in ("transition", "both") else 1.0) * rng.normal(size=(k, k))
     model = vs.Chain(unary, t, [80] * 3)
@@ -126,15 +126,15 @@ def test_sequences_choose_for_themselves() -> None:
 
 def test_extreme_scores_are_not_for_floats() -> None:
     rng = np.random.default_rng(5)
-    k = 200
-    unary = 10_000 * rng.normal(size=(120, k))
-    far = vs.Chain(unary, 30 * rng.normal(size=(k, k)), [120])
+    k = 256
+    unary = 10_000 * rng.normal(size=(130, k))
+    far = vs.Chain(unary, 30 * rng.normal(size=(k, k)), [130])
     assert not native.Table(far.transition).fine
     assert not native.Table(np.full((k, k), -np.inf)).fine
     r = vs.infer(far, tol=0.01)
     assert r.stats["sequences_supports"] == 0  # entries of the table are too far apart
     holds(r, vs.infer(far), 0.01)
-    near = vs.Chain(unary, rng.normal(size=(k, k)), [120])
+    near = vs.Chain(unary, rng.normal(size=(k, k)), [130])
     r = vs.infer(near, tol=0.01)
     assert r.stats["sequences_supports"] == 1
     holds(r, vs.infer(near), 0.01)
@@ -143,21 +143,21 @@ def test_extreme_scores_are_not_for_floats() -> None:
 @pytest.mark.parametrize("where", ["unary", "transition"])
 def test_what_is_impossible_is_named(where: str) -> None:
     rng = np.random.default_rng(6)
-    k = 200
-    unary, t = 12 * rng.normal(size=(120, k)), 0.5 * rng.normal(size=(k, k))
+    k = 256
+    unary, t = 12 * rng.normal(size=(130, k)), 0.5 * rng.normal(size=(k, k))
     if where == "unary":
-        unary[71] = -np.inf
+        unary[76] = -np.inf
     else:
         t[:, :50] = -np.inf
-        unary[71, 50:] = -np.inf
+        unary[76, 50:] = -np.inf
     with pytest.raises(vs.InfeasibleError) as error:
-        vs.infer(vs.Chain(unary, t, [60, 60]), tol=0.1)
+        vs.infer(vs.Chain(unary, t, [65, 65]), tol=0.1)
     assert (error.value.sequence, error.value.position) == (1, 11)
 
 
 def test_a_deadline_ends_it() -> None:
     rng = np.random.default_rng(7)
-    model = peaked(rng, [4000] * 5, 200, 12.0)
+    model = peaked(rng, [4000] * 5, 256, 12.0)
     with pytest.raises(vs.DeadlineError):
         vs.infer(model, tol=0.01, deadline=1e-4)
 
@@ -165,13 +165,13 @@ def test_a_deadline_ends_it() -> None:
 def test_other_models_go_another_way() -> None:
     """Other routes answer trees, tables of each edge, defaults, and few labels."""
     rng = np.random.default_rng(8)
-    k = 210
-    unary, t = 6 * rng.normal(size=(120, k)), rng.normal(size=(k, k))
+    k = 260
+    unary, t = 6 * rng.normal(size=(130, k)), rng.normal(size=(k, k))
     single = np.ones(1, dtype=bool)
-    each = np.broadcast_to(t, (119, k, k)).copy()
+    each = np.broadcast_to(t, (129, k, k)).copy()
     others = [
         vs.Chain(unary[:, :50], t[:50, :50]),
-        vs.Tree(np.arange(120) - 1, unary, t),
+        vs.Tree(np.arange(130) - 1, unary, t),
         vs.Chain(unary, each),
         vs.Chain(unary, np.eye(k)),
     ]

@@ -30,13 +30,13 @@ Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 #: With fewer labels, going over rows to choose from them takes as long as all of the table.
-_LEAST_LABELS = 192
+_LEAST_LABELS = 256
 #: Longer chains are cut, and their chunks shared by all cores.
 _LONGEST = 8192
 #: Positions for each label, of all chains: making both tables and their norms takes time as well.
 _LEAST_POSITIONS = 0.5
 #: What a message of the whole table takes, in rows of it, of K: in float32, and in float64.
-_PRICE_SINGLE, _PRICE_DOUBLE = 0.135, 0.3
+_PRICE_SINGLE, _PRICE_DOUBLE = 0.155, 0.33
 
 
 def may_pay(model: Chain | Tree, tol: float, single: Mask) -> bool:
