@@ -7,7 +7,7 @@ import numbers
 import operator
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -96,11 +96,16 @@ def as_potentials(name: str, value: npt.ArrayLike, dtype: np.dtype[Any]) -> Arra
     return weighed(name, value, dtype)[0]
 
 
+def _is_fit(value: Any, dtype: np.dtype[Any]) -> TypeGuard[Array]:
+    """Whether there is nothing to convert."""
+    return type(value) is np.ndarray and value.dtype == dtype and value.flags.aligned
+
+
 def weighed(
     name: str, value: npt.ArrayLike, dtype: np.dtype[Any], most: float = math.inf
 ) -> tuple[Array, float]:
     """Return what `as_potentials` does, and the largest finite magnitude."""
-    array = as_reals(name, value)
+    array = value if _is_fit(value, dtype) else as_reals(name, value)
     if array.dtype != dtype or not array.flags.c_contiguous:
         array = np.asarray(array, dtype=dtype, order="C")  # which leaves a number without axes
     return array, require_potentials(name, array, None, most)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse import _forest
 from valuesparse._validation import as_array, as_lengths, as_reals, as_vector
 
 __all__ = ["begins", "frozen", "join", "laid_out", "mask", "vector"]
@@ -27,13 +28,16 @@ def begins(lengths: Integers) -> tuple[Integers, Integers]:
 def laid_out(given: Any, n: int) -> tuple[Integers, Integers, Integers]:
     """Return the lengths of sequences of n positions in all, and where positions and edges begin.
 
-    `given` None: one sequence.
+    `given` None: one sequence. The arrays are read-only.
     """
     if given is not None:
         size = as_lengths(given, n)
-        return (size, *begins(size))
-    size, offset = np.array([n], dtype=np.int64), np.array([0, n], dtype=np.int64)
-    return size, offset, np.array([0, max(n - 1, 0)], dtype=np.int64)
+        offset, edge = begins(size)
+    else:
+        size, offset = np.array([n], dtype=np.int64), np.array([0, n], dtype=np.int64)
+        edge = np.array([0, max(n - 1, 0)], dtype=np.int64)
+    _forest.freeze(size, offset, edge)
+    return size, offset, edge
 
 
 def join(unary: Any, lengths: Any) -> tuple[Array, Any, list[Array]]:

@@ -209,7 +209,7 @@ def given_table(name: str, table: Any) -> Array | SparseTransition:
 
     A bare sparse array forbids the pairs that it does not store.
     """
-    if type(table).__module__.startswith("scipy.sparse"):
+    if not isinstance(table, np.ndarray) and type(table).__module__.startswith("scipy.sparse"):
         table = SparseTransition(table, -np.inf)
     return table if isinstance(table, SparseTransition) else as_reals(name, table)
 
