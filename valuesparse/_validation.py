@@ -46,7 +46,8 @@ def as_array(name: str, value: npt.ArrayLike) -> Array:
 def as_reals(name: str, value: npt.ArrayLike) -> Array:
     """Return `value` as a real array; float32 stays, other reals become float64."""
     array = as_array(name, value)
-    if array.dtype == np.float32 or array.dtype == np.float64:
+    dtype = array.dtype
+    if dtype.char in "fd" and dtype.isnative:
         return array
     if array.dtype.kind == "f" and array.dtype.itemsize == 4:  # the other byte order
         return array.astype(np.float32)

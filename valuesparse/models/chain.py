@@ -177,12 +177,14 @@ class Chain:
                 f"transition must have shape {(k, k)} (shared) or {(edges, k, k)} (one per edge) "
                 f"for {k} labels and {edges} edges, got {t.shape}"
             )
+        u, t = u.view(), None if t is None else t.view()
+        _forest.freeze(u, u if t is None else t, u)
         first, most_first = vector("start", start, k, dtype)
         last, most_last = vector("end", end, k, dtype)
         self._fill(
             True if listed is None else native,
-            unary=frozen(u),
-            table=None if t is None else frozen(t),
+            unary=u,
+            table=t,
             sparse_transition=listed,
             largest=(most_u + most_first + most_last, most_t),
             lengths=size,
