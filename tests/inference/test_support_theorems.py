@@ -80,6 +80,8 @@ def sent(
         radius = float(rng.choice([0.0, 1e-3, 0.3, 4.0]))
         weight = np.exp(-rng.choice([0.5, 10.0, 30.0]) * rng.random(k)).astype(np.float32)
         weight[rng.random(k) < 0.2] = 0.0
+        if rng.random() < 0.1:
+            weight *= np.float32(1.5e-18)  # where scores are held from below: all is slack
         if not (low + slack).any():
             continue
         # Each end of a factor, with all or nothing of the slack, is where bounds are met.
