@@ -106,7 +106,7 @@ class Message {
         float below = INFINITY;
         double weighted = 0.0;
         for (double threshold = first;; threshold *= kDeeper) {
-            const float limit = static_cast<float>(threshold * x.total);
+            const float limit = most_of(static_cast<float>(threshold * x.total), 1e-37f);
             const int64_t more = listed(x.l, s.kp, limit, below, row_ + rows_);
             if (static_cast<double>(rows_ + more) > most) return;
             add_rows(s, x.l, static_cast<float>(scale), more);
@@ -279,7 +279,8 @@ class Message {
 
     // Lists the columns with a share >= `least`, and returns the slack of the others.
     double choose_columns(const Side& s, const float* a, const float* b, double least) {
-        const V lim = V::set1(static_cast<float>(least));
+        // Above 0, which is what pads have.
+        const V lim = V::set1(most_of(static_cast<float>(least), 1e-37f));
         V left = V::set1(0.0f);
         columns_ = 0;
         for (int64_t k = 0; k < s.kp; k += V::N) {
