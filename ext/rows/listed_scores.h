@@ -13,6 +13,16 @@
 
 namespace VS_NS {
 
+// A label whose x is at most this changes no end k, where no entry of column k is larger than
+// top(k): x <= y(k) - top(k), less two units that the difference may have been rounded by.
+// `missing`: the largest top(k) - y(k).
+template <class T>
+static T least_felt(T missing) {
+    const T unit = std::numeric_limits<T>::epsilon(), none = std::numeric_limits<T>::infinity();
+    if (!(missing > -none)) return none;
+    return missing < none ? -missing - unit * (missing < T(0) ? -missing : missing) : -none;
+}
+
 template <class T>
 class BestListed {
   public:
@@ -156,8 +166,7 @@ class BestListed {
         }
         return left;
     }
-    // A label whose x is at most this changes no end by what is listed: x <= y(k) - top(k), less
-    // two units that the difference may have been rounded by.
+    // A label whose x is at most this changes no end by what is listed.
     T felt(const T* y) const {
         using V = Vec<T>;
         const T lowest = -static_cast<T>(INFINITY);
@@ -169,11 +178,7 @@ class BestListed {
             const V own = whole.value ? V::load(y + k) : V::load_part(y + k, m, T(0));
             most = V::max(most, top - V::max(own, least));
         });
-        const T missing = most.hmax(), unit = std::numeric_limits<T>::epsilon();
-        if (!(missing > lowest)) return std::numeric_limits<T>::infinity();
-        return missing < std::numeric_limits<T>::infinity()
-                   ? -missing - unit * (missing < T(0) ? -missing : missing)
-                   : lowest;
+        return least_felt(most.hmax());
     }
 
     static constexpr int kSorted = 16;

@@ -82,13 +82,7 @@ class BestMessages {
             if (LAST) return;
             most = V::max(most, V::load(tops_ + k) - V::max(z, least));
         });
-        // x(l) <= y(k) - top(k) exactly where it is at most the rounded difference less two units.
-        const T missing = most.hmax();
-        if (!(missing > lowest)) return std::numeric_limits<T>::infinity();
-        const T unit = std::numeric_limits<T>::epsilon();
-        return missing < std::numeric_limits<T>::infinity()
-                   ? -missing - unit * (missing < T(0) ? -missing : missing)
-                   : lowest;
+        return least_felt(most.hmax());
     }
     T take(const Row* rows, int m, T* y) const {
         switch (m) {

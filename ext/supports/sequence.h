@@ -7,6 +7,7 @@
 
 #include "core/sum.h"
 #include "core/ticker.h"
+#include "rows/rows.h"
 #include "supports/message.h"
 
 namespace VS_NS {
@@ -355,23 +356,11 @@ class Sequence {
     }
 
     void write(int64_t i, float factor) {
-        const V scale = V::set1(factor);
-        const int64_t k = t_.k;
-        if (p_.single) {
-            float* out = static_cast<float*>(a_.marginals) + (first_ + i) * k;
-            for (int64_t j = 0; j < k; ++j) out[j] = q_[j] * factor;
-            return;
-        }
-        double* out = static_cast<double*>(a_.marginals) + (first_ + i) * k;
-        int64_t j = 0;
-        for (; j + V::N <= k; j += V::N) {
-            Vec<double> wide[kParts];
-            (V::load(q_ + j) * scale).widen(wide);
-            for (int part = 0; part < kParts; ++part) {
-                wide[part].store(out + j + part * Vec<double>::N);
-            }
-        }
-        for (; j < k; ++j) out[j] = static_cast<double>(q_[j] * factor);
+        const int k = static_cast<int>(t_.k);
+        const int64_t at_row = (first_ + i) * t_.k;
+        if (p_.single)
+            return row_scale_out(q_, k, factor, static_cast<float*>(a_.marginals) + at_row);
+        row_widen_out(q_, k, factor, static_cast<double*>(a_.marginals) + at_row);
     }
 
     // sum a_n = s sum (a.l + part of a.e), and |log s| + a.g / 2 is at most half of what was lost.

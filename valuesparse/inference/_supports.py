@@ -149,10 +149,10 @@ class Supports:
     def _log_z(self) -> tuple[Floats, Floats]:
         """Return the bounds (B,) of the chains that were answered."""
         model = self._model
-        scores = 2 * sum(_certified.largest_scores(model)) + 4
-        # Scores are summed in float64, with one rounding each.
-        margin = 4 * _certified.U64 * (model.lengths + 2.0) * scores
-        margin += 8 * _certified.U64 * np.abs(self._bounds).max(axis=0)
+        margin = _certified.log_z_margin(
+            np.zeros(1), 0.0, model.lengths, sum(_certified.largest_scores(model)),
+            np.abs(self._bounds).max(axis=0),
+        )  # fmt: skip
         return self._bounds[0] - margin, self._bounds[1] + margin
 
     def proof(self, log_z: Floats) -> Proof:

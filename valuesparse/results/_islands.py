@@ -66,9 +66,7 @@ class IslandResult(ForestResult[Model], Generic[Model]):
         exact = zeta >= 1.0 or 0 < without == log_z.size
         reason = self._solved if zeta >= 1.0 else f"zeta={zeta:g} was asked for"
         entries = model.forest.listed
-        listed_alone = False
         if exact and entries is not None:
-            listed_alone = True
             stats.update(sequences_sparse=log_z.size, transition_entries=entries)
             reason += f"; default plus sparse: {entries} of {model.n_labels**2} pairs are listed"
             reason += ", so that islands would gain nothing, and all is exact" * (without > 0)
@@ -77,7 +75,7 @@ class IslandResult(ForestResult[Model], Generic[Model]):
             reason += "; all pairs are read, listed or not"
         if table is not None and table.default == -np.inf:
             reason += "; pairs that are not stored are forbidden"
-        if without and not listed_alone:
+        if without and not stats["sequences_sparse"]:
             reason += (
                 f"; {without} of {log_z.size} {self._components} have too few likely islands to "
                 "gain from them, and are exact"
