@@ -62,9 +62,9 @@ def choose(rows: Sequence[Row], budget: CostLimit) -> int | None:
     --------
     >>> rows = [Row("", z, 1e6 * s, 1.0 - e, 1.0, e, 9 * e, 0.0, 1.0)
     ...         for z, s, e in [(None, 1, 0), (0.9, 2, 0.001), (0.8, 3, 0.004)]]
-    >>> choose(rows, Budget()), choose(rows, Budget(error=0.005))
+    >>> choose(rows, CostLimit()), choose(rows, CostLimit(error=0.005))
     (1, 2)
-    >>> choose(rows, Budget(microseconds=0.6)), choose(rows, Budget(microseconds=0.1))
+    >>> choose(rows, CostLimit(microseconds=0.6)), choose(rows, CostLimit(microseconds=0.1))
     (1, None)
     """
     if budget.microseconds is None and budget.error is None:
