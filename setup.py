@@ -399,7 +399,7 @@ extensions = [
     ),
     Extension(
         "valuesparse._supports",
-        ["ext/supports.pyx", "ext/supports/call.cpp"],
+        ["ext/supports.pyx", "ext/supports/call.cpp", "ext/supports/order.cpp"],
         define_macros=[*numpy_api, *built],
         **depending_on("supports"),
     ),

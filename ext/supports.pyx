@@ -1,5 +1,5 @@
 # cython: freethreading_compatible=True
-"""Marginals of chains by messages that read a few rows and columns of a table; checks nothing."""
+"""Marginals of chains and trees by messages that read a few rows and columns of a table; checks nothing."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int64_t, uint8_t
@@ -21,15 +21,17 @@ cdef extern from "supports/supports.h" namespace "vs::supports" nogil:
         CTable()
         int64_t k, kp
         double shift, norms, delta
+    cdef cppclass COrder "vs::supports::Order":
+        COrder()
     cdef cppclass Problem:
         const void* unary
         const void* start
         const void* end
         const uint8_t* allowed
-        const int64_t* offset
+        const COrder* order
         bint single
-        const int64_t* sequences
-        int64_t n_sequences
+        const int64_t* components
+        int64_t n_components
         double tol
         const double* price
     cdef cppclass Answer:
@@ -56,6 +58,8 @@ cdef extern from "supports/supports.h" namespace "vs::supports" nogil:
     bint c_make "vs::supports::make"(const void*, bint, int64_t, CTable*) except +
     void c_infer "vs::supports::infer"(
         const Problem&, const CTable&, const Answer&, const PoolApi&, int, Control*) except +
+    void c_place "vs::supports::place"(
+        const int64_t*, const int64_t*, int64_t, COrder*) except +
     Step c_message "vs::supports::message"(const CTable&, const Trial&) except +
     void use_simd(const SimdApi*) noexcept
 
@@ -91,11 +95,27 @@ cdef class Table:
         return self.table.shift
 
 
+cdef class Order:
+    """In which order variables are worked through; `offset` (B + 1,) of components, in the order of
+    their roots. `parent` (N,) is of a forest; chains have none."""
+
+    cdef COrder order
+    cdef object offset
+
+    def __init__(self, offset, parent=None):
+        cdef const int64_t* up = <const int64_t*>data(parent)
+        cdef const int64_t* first = <const int64_t*>data(offset)
+        cdef int64_t count = offset.shape[0] - 1
+        self.offset = offset
+        with nogil:
+            c_place(up, first, count, &self.order)
+
+
 def infer(
-    Table table, unary, start, end, allowed, offset, sequences, double tol, price,
+    Table table, Order order, unary, start, end, allowed, components, double tol, price,
     int threads, marginals, radius, slack, error, log_z, deadline=None, progress=None, late=None,
 ):
-    """Answer `sequences` within `tol`, those that this route pays for; `price` (B,) is what a
+    """Answer `components` within `tol`, those that this route pays for; `price` (B,) is what a
     message takes by another, in rows of the table.
 
     Fill what belongs to them of `marginals` (N, K), `radius`, `slack`, `error` (N,) and `log_z`
@@ -103,16 +123,16 @@ def infer(
     cdef Call call = Call(unary.shape[0], deadline, progress, late)
     cdef Problem p
     cdef Answer a
-    count = offset.shape[0] - 1
+    count = order.offset.shape[0] - 1
     taken, counts = np.zeros(count, dtype=np.uint8), np.zeros((count, 3), dtype=np.int64)
     p.unary = data(unary)
     p.start = data(start)
     p.end = data(end)
     p.allowed = <const uint8_t*>data(allowed)
-    p.offset = <const int64_t*>data(offset)
+    p.order = &order.order
     p.single = dtype_code(unary) == 0
-    p.sequences = <const int64_t*>data(sequences)
-    p.n_sequences = sequences.shape[0]
+    p.components = <const int64_t*>data(components)
+    p.n_components = components.shape[0]
     p.tol = tol
     p.price = <const double*>data(price)
     a.marginals = data(marginals)

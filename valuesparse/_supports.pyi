@@ -11,14 +11,17 @@ class Table:
     shift: float
     def __init__(self, transition: Array, norms: float = 1.0, delta: float = 1.0) -> None: ...
 
+class Order:
+    def __init__(self, offset: Array, parent: Array | None = None) -> None: ...
+
 def infer(
     table: Table,
+    order: Order,
     unary: Array,
     start: Array | None,
     end: Array | None,
     allowed: Array | None,
-    offset: Array,
-    sequences: Array,
+    components: Array,
     tol: float,
     price: Array,
     threads: int,

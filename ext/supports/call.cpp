@@ -1,4 +1,4 @@
-// Plans of supports.h: sequences do not wait for each other.
+// Plans of supports.h: components do not wait for each other.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 const SimdApi* g_simd = nullptr;
 const Level& level() { return at_level<Level>(g_simd->level()); }
 
-// Positions of a task: its sequences share memory.
+// Positions of a task: its components share memory.
 constexpr int64_t kPositions = 256;
 
 struct Work {
@@ -22,44 +22,49 @@ struct Work {
     const Table& t;
     const Answer& a;
     Control* control;
-    std::vector<int64_t> first;                  // of each task, and the end, in p.sequences
+    std::vector<int64_t> first;                  // of each task, and the end, in p.components
     std::vector<std::unique_ptr<Space>> spaces;  // of each worker
     std::atomic<bool> failed{false};
 
-    int64_t length(int64_t i) const {
-        const int64_t s = p.sequences[i];
-        return p.offset[s + 1] - p.offset[s];
+    int64_t length(int64_t i) const { return p.order->length(p.components[i]); }
+    int64_t rows(int64_t i) const {
+        const std::size_t c = at(p.components[i]);
+        return 3 * length(i) + 4 * p.order->slots[c] + 2 * p.order->sides[c];
     }
     void cut() {
         int64_t positions = kPositions;
-        for (int64_t i = 0; i < p.n_sequences; ++i) {
+        for (int64_t i = 0; i < p.n_components; ++i) {
             if (positions >= kPositions) {
                 first.push_back(i);
                 positions = 0;
             }
             positions += length(i);
         }
-        first.push_back(p.n_sequences);
+        first.push_back(p.n_components);
     }
 };
 
 void group_task(void* context, int64_t task, int worker) {
     Work& w = *static_cast<Work*>(context);
     const int64_t first = w.first[at(task)], last = w.first[at(task) + 1];
-    int64_t longest = 0;
-    for (int64_t i = first; i < last; ++i) longest = std::max(longest, w.length(i));
+    int64_t longest = 0, rows = 0;
+    for (int64_t i = first; i < last; ++i) {
+        longest = std::max(longest, w.length(i));
+        rows = std::max(rows, w.rows(i));
+    }
     std::unique_ptr<Space>& space = w.spaces[at(worker)];
     try {
-        if (!space || space->n < longest) space.reset(new Space(longest, w.t.kp));
+        if (!space || space->positions < longest || space->n_rows < rows)
+            space.reset(new Space(longest, rows, w.t.kp));
     } catch (const std::bad_alloc&) {
         w.failed.store(true, std::memory_order_relaxed);
         w.control->stop.store(1, std::memory_order_relaxed);
         return;
     }
     for (int64_t i = first; i < last && w.control->stop.load() == 0; ++i) {
-        const int64_t s = w.p.sequences[i];
-        level().sequence(w.p, w.t, w.a, s, *space, w.control, worker == 0);
-        if (w.a.taken[s] != 0) w.control->done.fetch_add(w.length(i));
+        const int64_t c = w.p.components[i];
+        level().component(w.p, w.t, w.a, c, *space, w.control, worker == 0);
+        if (w.a.taken[c] != 0) w.control->done.fetch_add(w.length(i));
     }
 }
 
@@ -187,7 +192,7 @@ void infer(const Problem& p, const Table& t, const Answer& a, const PoolApi& poo
 }
 
 Step message(const Table& t, const Trial& trial) {
-    Space space(0, t.kp);
+    Space space(0, 0, t.kp);
     return level().message(t, trial, space);
 }
 

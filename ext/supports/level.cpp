@@ -1,6 +1,6 @@
 // Compiled once per SIMD level (VS_LEVEL); see setup.py.
 #include "supports/norms.h"
-#include "supports/sequence.h"
+#include "supports/component.h"
 
 namespace VS_NS {
 namespace {
@@ -14,12 +14,12 @@ void exponentials(const double* scores, double shift, int64_t n, float* out) {
     exp_row(scores, shift, n, out);
 }
 
-void sequence(const Problem& p, const Table& t, const Answer& a, int64_t number, Space& space,
-              vs::Control* control, bool caller) {
-    Sequence(p, t, a, number, space, control, caller).run();
+void component(const Problem& p, const Table& t, const Answer& a, int64_t number, Space& space,
+               vs::Control* control, bool caller) {
+    Component(p, t, a, number, space, control, caller).run();
 }
 
-const vs::supports::Level kLevel = {padded, exponentials, measure, sequence, one_message};
+const vs::supports::Level kLevel = {padded, exponentials, measure, component, one_message};
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Marginals of chains within a tolerance that is proved, by messages that read a few rows and
-// columns of a large table (CERTIFICATES, sections 1 to 4). Numbers are floats.
+// Marginals of chains and trees within a tolerance that is proved, by messages that read a few rows
+// and columns of a large table (CERTIFICATES, sections 1 to 4 and 10). Numbers are floats.
 //
 // A pair of rows (l, e) and a radius g *enclose* x >= 0 if there are s > 0 and |d(k)| <= g / 2 with
 //   s e^d(k) l(k) <= x(k) <= s e^d(k) (l(k) + e(k)).
@@ -50,18 +50,36 @@ struct Table {
 constexpr float kBottom = 1.6e-18f;  // exp(-41)
 constexpr double kBottomLog = -41.0;
 
+// Where variables stand: children before parents, all that lies below one right before it. So a
+// chain is a tree whose root is its last variable.
+struct Order {
+    bool downward = false;          // the table goes from parents to children
+    std::vector<int64_t> offset;    // (B + 1,) of components
+    std::vector<int64_t> variable;  // (N,) at each position
+    std::vector<int32_t> size;      // (N,) of what lies below, with the position
+    std::vector<int32_t> slot;      // (N,) memory of the message from above
+    std::vector<int32_t> side;      // (N,) memory of the message to a parent of several; -1: none
+    std::vector<int64_t> slots, sides;  // (B,) how many a component needs
+
+    int64_t n_components() const { return static_cast<int64_t>(offset.size()) - 1; }
+    int64_t length(int64_t component) const {
+        const auto at = static_cast<std::size_t>(component);
+        return offset[at + 1] - offset[at];
+    }
+};
+
 struct Problem {
     const void *unary, *start, *end;  // (N, K), (K,) or null
     const uint8_t* allowed;           // (N, K) or null
-    const int64_t* offset;            // (B + 1,)
-    bool single;                      // scores are floats
-    const int64_t* sequences;         // those to answer
-    int64_t n_sequences;
+    const Order* order;
+    bool single;                // scores are floats
+    const int64_t* components;  // those to answer
+    int64_t n_components;
     double tol;
     const double* price;  // (B,) of a message of the other route, in rows of the table
 };
 
-// All but `taken` and `counts` say something of sequences that were taken only.
+// All but `taken` and `counts` say something of components that were taken only.
 struct Answer {
     void* marginals;                 // (N, K), of the type of the scores
     double *radius, *slack, *error;  // (N,)
@@ -87,18 +105,33 @@ struct Step {
     int64_t rows = 0, columns = 0, looks = 0;
 };
 
-// The memory of sequences of up to n positions. SIMD levels allocate nothing: what the standard
-// library makes for one of them could be linked into others.
+// What is known of a position beside its rows.
+struct Node {
+    double g, total;                     // of what it knows from below
+    double factor, widened;              // of the message to its parent
+    double lift, side_g;                 // of that in the product of several
+    double above_g;                      // of the message from above
+    double x_g, x_total;                 // of what that was sent of
+    double above_factor, above_widened;  // of that message
+};
+
+// The memory of components. SIMD levels allocate nothing: what the standard library makes for one
+// of them could be linked into others.
 struct Space {
-    int64_t n;
+    int64_t positions, n_rows;
     std::unique_ptr<float[]> rows;
     std::unique_ptr<int32_t[]> numbers;
     std::unique_ptr<double[]> sums;
-    Space(int64_t positions, int64_t kp)
-        : n(positions),
-          rows(new float[static_cast<std::size_t>((3 * n + 11) * kp)]),
-          numbers(new int32_t[static_cast<std::size_t>(3 * kp + 8)]),
-          sums(new double[static_cast<std::size_t>(3 * kp + 8 + 4 * n)]) {}
+    std::unique_ptr<Node[]> nodes;
+    // Rows beside those of the positions: of a message, the marginal, a product.
+    static constexpr int64_t kOther = 7;
+    Space(int64_t n, int64_t row_count, int64_t kp)
+        : positions(n),
+          n_rows(row_count),
+          rows(new float[static_cast<std::size_t>((row_count + kOther) * kp)]),
+          numbers(new int32_t[static_cast<std::size_t>(3 * kp + 8 + n)]),
+          sums(new double[static_cast<std::size_t>(3 * kp + 8)]),
+          nodes(new Node[static_cast<std::size_t>(n)]) {}
 };
 
 // The output of `measure`, (kp,) zeros each.
@@ -111,8 +144,8 @@ struct Level {
     void (*exponentials)(const double* scores, double shift, int64_t n, float* out);
     void (*measure)(const float* rows, int64_t k, int64_t kp, const float* r, const float* c,
                     Sums out);
-    void (*sequence)(const Problem& p, const Table& t, const Answer& a, int64_t sequence,
-                     Space& space, Control* control, bool caller);
+    void (*component)(const Problem& p, const Table& t, const Answer& a, int64_t number,
+                      Space& space, Control* control, bool caller);
     Step (*message)(const Table& t, const Trial& trial, Space& space);
 };
 
@@ -121,6 +154,8 @@ bool make(const void* transition, bool single, int64_t labels, Table* table);
 void infer(const Problem& p, const Table& t, const Answer& a, const PoolApi& pool, int threads,
            Control* control);
 Step message(const Table& t, const Trial& trial);
+// parent: (N,) of each variable, -1 at roots, whose order is that of components. Null: chains.
+void place(const int64_t* parent, const int64_t* offset, int64_t count, Order* order);
 void use_simd(const SimdApi* simd) noexcept;
 
 }  // namespace vs::supports

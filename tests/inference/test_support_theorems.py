@@ -231,13 +231,13 @@ def test_sections_1_and_4_what_supports_prove_holds(cases: int) -> None:
         wide[:, 0] += 0.0 if start is None else start
         wide[:, -1] += 0.0 if end is None else end
         p, log_z = passes(wide if mask is None else np.where(mask, wide, -np.inf), t)
-        offset, flat = n * np.arange(each + 1), (each * n, k)
+        order, flat = _supports.Order(n * np.arange(each + 1)), (each * n, k)
         m, bounds = np.zeros(flat, kind), np.zeros((2, each))
         radius, slack, error = (np.zeros(each * n) for _ in range(3))
         tol = float(rng.choice([1.0, 1.0, 0.3, 0.03, 1e-2, 1e-3]))
         found, _ = _supports.infer(
-            table, unary.reshape(flat), start, end,
-            None if mask is None else mask.reshape(flat).view(np.uint8), offset, np.arange(each),
+            table, order, unary.reshape(flat), start, end,
+            None if mask is None else mask.reshape(flat).view(np.uint8), np.arange(each),
             tol, np.full(each, 1e9), 1, m, radius, slack, error, bounds,
         )  # fmt: skip
         assert not found[~np.isfinite(log_z)].any()

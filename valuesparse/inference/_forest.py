@@ -363,10 +363,10 @@ def proved(model: Chain | Tree, threads: int | None) -> tuple[Array, Proof]:
     single = fitting(model, _SINGLE_ERROR)
     if model.dtype == np.float32 or not pays_single(model):
         single[:] = model.dtype == np.float32
-    if isinstance(model, Chain) and may_pay(model, _SINGLE_ERROR, single):
+    if may_pay(model, _SINGLE_ERROR, single):
         supports = Supports.of(model, _SINGLE_ERROR, single)
         if supports is not None:
-            found = supports.passes(model.n_positions, resolve(threads), Watch(None, None))
+            found = supports.passes(model.forest.shape[0], resolve(threads), Watch(None, None))
             return found.marginals, supports.proof(found.log_z)
     marginals, log_z, _ = in_types(model, resolve(threads), Watch(None, None), single)
     return marginals, _certified.proof_for(model, log_z, single)

@@ -12,7 +12,7 @@ from valuesparse import _forest as native
 from valuesparse.models import Chain, Tree
 from valuesparse.models.tree import structure_of
 
-__all__ = ["Piece", "owner_of", "pieces", "pieces_of", "sizes_of", "some"]
+__all__ = ["Piece", "owner_of", "parents_of", "pieces", "pieces_of", "sizes_of", "some"]
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
@@ -117,18 +117,23 @@ def _forest(
         )
         return native.Forest(unary, _as(t, kind), mask, start, end, offset, edge, sparse=sparse)
     nodes = np.arange(model.n_nodes)[variables]
-    number = np.empty(model.n_nodes, dtype=np.int64)
-    number[nodes] = np.arange(nodes.size)
-    up = model.parent[nodes]
     per_edge = table is not None and table.ndim == 3 and model.edge_type is None
     return native.Forest(
         unary,
         _as(table[nodes] if table is not None and per_edge else table, kind),
         mask,
-        structure=structure_of(np.where(up < 0, -1, number[up]), model.n_labels),
+        structure=structure_of(parents_of(model, nodes), model.n_labels),
         edge_type=None if model.edge_type is None else model.edge_type[nodes],
         sparse=sparse,
     )
+
+
+def parents_of(model: Tree, nodes: Integers) -> Integers:
+    """Return the parent of each of some nodes, whole trees, counted among these; -1 at roots."""
+    number = np.empty(model.n_nodes, dtype=np.int64)
+    number[nodes] = np.arange(nodes.size)
+    up = model.parent[nodes]
+    return np.where(up < 0, -1, number[up])
 
 
 def _table(

@@ -1,7 +1,7 @@
-"""Chains within a tolerance, by messages that read a few rows and columns of a large table.
+"""Chains and trees within a tolerance, by messages that read a few rows and columns of a large table.
 
 The labels whose share of a message is not small have their rows read, and those that matter where
-it goes their columns; norms bound the rest (CERTIFICATES, sections 2 to 4). So the error is of
+it goes their columns; norms bound the rest (CERTIFICATES, sections 2 to 4 and 10). So the error is of
 second order in what is left out, and behind a decided position the radius starts anew.
 """
 
@@ -16,7 +16,7 @@ from valuesparse import _supports as native
 from valuesparse.inference import _certified
 from valuesparse.inference._asked import NO_COUNTS, add_counts, ask_piece
 from valuesparse.inference._memory import empty
-from valuesparse.inference._pieces import Piece, owner_of, pieces
+from valuesparse.inference._pieces import Piece, owner_of, parents_of, pieces, sizes_of
 from valuesparse.inference._watch import Progress, Watch
 from valuesparse.models import Chain, Tree
 from valuesparse.results._certificate import Proof
@@ -31,20 +31,19 @@ Mask = npt.NDArray[np.bool_]
 
 #: With fewer labels, going over rows to choose from them takes as long as all of the table.
 _LEAST_LABELS = 256
-#: Longer chains are cut, and their chunks shared by all cores.
+#: Longer chains are cut, and their chunks shared by all cores; so are the blocks of larger trees.
 _LONGEST = 8192
-#: Positions for each label, of all chains: making both tables and their norms takes time as well.
+#: Variables for each label, of all components: making both tables and their norms takes time as well.
 _LEAST_POSITIONS = 0.5
 #: What a message of the whole table takes, in rows of it, of K: in float32, and in float64.
 _PRICE_SINGLE, _PRICE_DOUBLE = 0.155, 0.33
 
 
 def may_pay(model: Chain | Tree, tol: float, single: Mask) -> bool:
-    """Return whether some chains may be faster so; `single`: which fit into float32."""
+    """Return whether some components may be faster so; `single`: which fit into float32."""
     n, k, _ = model.forest.shape
     return (
-        isinstance(model, Chain)
-        and k >= _LEAST_LABELS
+        k >= _LEAST_LABELS
         and n >= _LEAST_POSITIONS * k
         and model.forest.listed is None
         and model.forest.entries == k * k
@@ -54,7 +53,7 @@ def may_pay(model: Chain | Tree, tol: float, single: Mask) -> bool:
 
 
 class Found(NamedTuple):
-    """Answers of all chains."""
+    """Answers of all components."""
 
     marginals: Array  # (N, K), or those of the last piece
     log_z: Floats  # (B,)
@@ -63,14 +62,15 @@ class Found(NamedTuple):
 
 
 class Supports:
-    """Answers those chains of a model that this pays for."""
+    """Answers those components of a model that this pays for."""
 
     taken: Mask  # (B,) these have been answered
     counts: Integers  # (B, 3) rows, columns and repairs of each
 
-    def __init__(self, model: Chain, table: native.Table, tol: float, single: Mask) -> None:
+    def __init__(self, model: Chain | Tree, table: native.Table, tol: float, single: Mask) -> None:
         n, k, count = model.forest.shape
         self._model, self._table, self._tol, self._single = model, table, tol, single
+        self._sizes = sizes_of(model)
         self._price = np.where(single, _PRICE_SINGLE, _PRICE_DOUBLE) * k
         self._error = np.ones(n)
         self._radius, self._slack = np.full(n, np.inf), np.ones(n)
@@ -78,13 +78,14 @@ class Supports:
         self.taken, self.counts = np.zeros(count, dtype=bool), np.zeros((count, 3), dtype=np.int64)
 
     @classmethod
-    def of(cls, model: Chain, tol: float, single: Mask) -> Supports | None:
+    def of(cls, model: Chain | Tree, tol: float, single: Mask) -> Supports | None:
         """Return what answers, or None where the table's entries are too far apart for floats."""
-        table = native.Table(model.transition)
+        given = model.transition if isinstance(model, Chain) else model.pairwise
+        table = native.Table(given.reshape(given.shape[-2:]))
         return cls(model, table, tol, single) if table.fine else None
 
     def passes(self, size: int, workers: int, watch: Watch, keep: float | None = None) -> Found:
-        """Answer all chains, those that this does not pay for by two passes.
+        """Answer all components, those that this does not pay for by two passes.
 
         They go `size` variables at a time, of which with `keep` the marginals are listed.
         """
@@ -98,8 +99,8 @@ class Supports:
             rows, own = memory[: part.size], np.empty(part.components.size)
             end = done + part.size
             taken = self._answer(part, workers, watch, watch.part(done, end, n), rows)
-            lengths, fits = model.lengths[part.components], self._single[part.components]
-            done += int(lengths[taken].sum())
+            sizes, fits = self._sizes[part.components], self._single[part.components]
+            done += int(sizes[taken].sum())
             for single in (True, False):
                 rest = np.flatnonzero(~taken & (fits == single))
                 if rest.size == 0:
@@ -110,7 +111,7 @@ class Supports:
                     progress=watch.part(done, end, n), late=watch.late,
                 )  # fmt: skip
                 counts = add_counts(counts, found)
-                done += int(lengths[rest].sum())
+                done += int(sizes[rest].sum())
             log_z[part.components] = own
             if keep is not None:
                 lists.append(listed(rows, keep, workers))
@@ -127,36 +128,43 @@ class Supports:
         progress: Progress | None,
         marginals: Array,
     ) -> Mask:
-        """Fill the marginals of some chains of a piece, and return which."""
+        """Fill the marginals of some components of a piece, and return which."""
         model, at = self._model, part.variables
         if part.size == 0:
             return np.zeros(part.components.size, dtype=bool)
         inside = slice(int(part.components[0]), int(part.components[-1]) + 1)
-        lengths = model.lengths[inside]
-        offset = np.concatenate([[0], np.cumsum(lengths)])
-        bounds = np.zeros((2, lengths.size))
+        sizes = self._sizes[inside]
+        up, ends = None, (None, None)
+        if isinstance(model, Chain):
+            ends = model.start, model.end
+        else:
+            up = parents_of(model, np.arange(model.n_nodes)[at])
+        order = native.Order(np.concatenate([[0], np.cumsum(sizes)]), up)
+        bounds = np.zeros((2, sizes.size))
         mask = None if model.allowed is None else model.allowed[at].view(np.uint8)
+        radius, slack, error = self._radius[at], self._slack[at], self._error[at]
         taken, counts = native.infer(
-            self._table, model.unary[at], model.start, model.end, mask, offset,
-            np.flatnonzero((lengths > 1) & (lengths <= _LONGEST)), self._tol, self._price[inside],
-            workers, marginals, self._radius[at], self._slack[at], self._error[at], bounds,
+            self._table, order, model.unary[at], *ends, mask,
+            np.flatnonzero((sizes > 1) & (sizes <= _LONGEST)), self._tol, self._price[inside],
+            workers, marginals, radius, slack, error, bounds,
             watch.left(), progress, watch.late,
         )  # fmt: skip
+        self._radius[at], self._slack[at], self._error[at] = radius, slack, error
         self.taken[inside], self.counts[inside] = taken, counts
         self._bounds[:, inside] = bounds
         return taken
 
     def _log_z(self) -> tuple[Floats, Floats]:
-        """Return the bounds (B,) of the chains that were answered."""
+        """Return the bounds (B,) of the components that were answered."""
         model = self._model
         margin = _certified.log_z_margin(
-            np.zeros(1), 0.0, model.lengths, sum(_certified.largest_scores(model)),
+            np.zeros(1), 0.0, self._sizes, sum(_certified.largest_scores(model)),
             np.abs(self._bounds).max(axis=0),
         )  # fmt: skip
         return self._bounds[0] - margin, self._bounds[1] + margin
 
     def proof(self, log_z: Floats) -> Proof:
-        """Return the proof of all chains: of those that were not answered here, by their passes."""
+        """Return the proof of all components: of those that were not answered here, by their passes."""
         owner = owner_of(self._model)
         other = _certified.proof_for(self._model, log_z, self._single)
         own = Proof(self._radius, self._slack, self._error, *self._log_z(), alike=False)

@@ -63,7 +63,7 @@ def infer(
         )
     why = f"tol={wanted:g}"
     fits = fitting(model, wanted)
-    if isinstance(model, Chain) and may_pay(model, wanted, fits):
+    if may_pay(model, wanted, fits):
         supports = Supports.of(model, wanted, fits)
         if supports is not None:
             return _with_supports(model, supports, workers, watch, keep, why, fits)
@@ -89,7 +89,7 @@ def _in_types(
 
 
 def _with_supports(
-    model: Chain,
+    model: Chain | Tree,
     supports: Supports,
     workers: int,
     watch: Watch,
@@ -97,11 +97,11 @@ def _with_supports(
     why: str,
     fits: npt.NDArray[np.bool_],
 ) -> Any:
-    """Return the result of the chains that supports pay for, and of passes for the others."""
+    """Return the result of the components that supports pay for, and of passes for the others."""
     n, k, count = model.forest.shape
     size = n if keep is None else workers * _forest.piece_size(model.dtype, k)
     found = supports.passes(size, workers, watch, keep)
-    taken, steps = supports.taken, 2 * np.maximum(model.lengths - 1, 0)
+    taken, steps = supports.taken, 2 * np.maximum(sizes_of(model) - 1, 0)
     counts = [int(x) for x in found.counts]
     counts[_SPARSE_MESSAGES] += int(steps[taken].sum())
     islands = np.full(n, -1, dtype=np.int32)
@@ -117,7 +117,7 @@ def _with_supports(
     stats = _stats(result, count - own - fast, fast, work)
     stats.update(sequences_supports=own, rows=rows, columns=columns, repairs=repairs)
     others = ("float32 arithmetic", fast), ("exact", count - own - fast)
-    reason = f"{why}: supports for {own} of {count} sequences"
+    reason = f"{why}: supports for {own} of {count} {_names(model)}"
     reason += "".join(f", {name} for {some}" for name, some in others if some)
     proof = supports.proof(found.log_z)
     return result.with_proof(proof, model, method="certified", reason=reason, stats=stats)

@@ -1,0 +1,565 @@
+// A component: messages upward, from children to parents, then downward, which meet those in
+// marginals and a proof. A chain goes up from its first position to its last.
+//
+//   a_i = psi_i prod over children c of (a_c W), x_ic = psi_i b_i prod over the others of (a_c W),
+//   b_c = W x_ic, p_i in proportion to a_i b_i
+//   m = q / sum q, q = a.l b.l, G = a.g + b.g, U = sum ((a.l + a.e) (b.l + b.e) - q) / sum q
+//   |p - m| <= m (1 - m) (e^G - 1) + U e^G
+#pragma once
+
+#include "core/sum.h"
+#include "core/ticker.h"
+#include "rows/rows.h"
+#include "supports/product.h"
+
+namespace VS_NS {
+
+using vs::supports::Answer;
+using vs::supports::Node;
+using vs::supports::Problem;
+
+// exp(scores - shift) of padded rows, held at kBottom from below; -inf: 0.
+VS_INLINE void exp_row(const double* scores, double shift, int64_t n, float* out) {
+    using V = Vec<double>;
+    for (int64_t k = 0; k < n; k += Vec<float>::N) {
+        V x[kParts];
+        for (int j = 0; j < kParts; ++j) x[j] = V::load(scores + k + j * V::N);
+        exp_narrow<false>(x, V::set1(shift), V::set1(vs::supports::kBottomLog)).store(out + k);
+    }
+}
+
+class Component {
+    using V = Vec<float>;
+
+  public:
+    Component(const Problem& p, const Table& t, const Answer& a, int64_t number, Space& space,
+              vs::Control* control, bool caller)
+        : p_(p),
+          t_(t),
+          a_(a),
+          number_(number),
+          first_(p.order->offset[index(number)]),
+          n_(p.order->length(number)),
+          size_(p.order->size.data() + first_),
+          ticker_(control, caller, 8 * t.k),
+          message_(t.kp, space),
+          up_(t, p.order->downward),
+          down_(t, !p.order->downward),
+          rows_(space.rows.get() + 4 * t.kp),
+          scores_(space.sums.get() + 2 * t.kp + 8),
+          nodes_(space.nodes.get()),
+          list_(space.numbers.get() + 2 * t.kp + 8),
+          children_(list_ + t.kp) {
+        for (int64_t k = 0; k < t.kp; ++k) scores_[k] = -INFINITY;
+        slots_ = row(3 * n_);
+        sides_ = slots_ + 4 * p.order->slots[index(number)] * t.kp;
+        q_ = sides_ + 2 * p.order->sides[index(number)] * t.kp;
+        rest_ = {q_ + t.kp, q_ + 2 * t.kp, 0.0, 0.0};
+    }
+
+    void run() {
+        if (n_ == 0) return;
+        bool fine = attempt(1.0);
+        if (!fine && !over_) {
+            ++repairs_;
+            fine = attempt(0.2);
+        }
+        a_.taken[number_] = fine ? 1 : 0;
+        a_.counts[3 * number_] = read_rows_;
+        a_.counts[3 * number_ + 1] = read_columns_;
+        a_.counts[3 * number_ + 2] = repairs_;
+    }
+
+  private:
+    // Where the proof begins to count: shares of what is left, of the tolerance.
+    static constexpr double kSpare = 0.1;
+    // Costs, in rows: of a column, of a look at what is left, of a message besides, of a product.
+    static constexpr double kColumn = 1.4, kLook = 8.0, kOther = 12.0, kProduct = 4.0;
+    // How often something is repaired, and how many labels at a time.
+    static constexpr int kAgain = 3;
+    static constexpr int64_t kMost = 32;
+    // Of exponentials.
+    static constexpr double kRounding = 16.0 * 0x1p-24;
+
+    const Problem& p_;
+    const Table& t_;
+    const Answer& a_;
+    int64_t number_, first_, n_;
+    const int32_t* size_;  // of what lies below a position, with it
+    Ticker ticker_;
+    Message message_;
+    Side up_, down_;
+    float* rows_;     // psi, a.l, a.e of each position
+    double* scores_;  // of a position
+    Node* nodes_;
+    int32_t *list_, *children_;  // labels; children of a position under way
+    float *slots_, *sides_;      // b.l, b.e, x.l, x.e; the messages to a parent of several
+    int64_t n_children_ = 0;
+    float* q_;
+    Enclosure rest_, x_;  // psi b, and what of it was multiplied in; what is to be sent down
+    double spent_ = 0.0, lost_ = 0.0;
+    vs::Sum logs_;                 // of all that rows were divided by
+    double ends_[2] = {0.0, 0.0};  // what adding scores of the ends rounds, of log-odds
+    int64_t read_rows_ = 0, read_columns_ = 0, repairs_ = 0, sent_ = 0;
+    bool over_ = false;  // it does not pay, or cannot be done
+    double mass_ = 0.0;
+
+    static std::size_t index(int64_t i) { return static_cast<std::size_t>(i); }
+    int64_t variable(int64_t i) const { return p_.order->variable[index(first_ + i)]; }
+    float* row(int64_t i) { return rows_ + i * t_.kp; }
+    float* psi(int64_t i) { return row(3 * i); }
+    Enclosure a(int64_t i) {
+        return {row(3 * i + 1), row(3 * i + 2), nodes_[i].g, nodes_[i].total};
+    }
+    // The message from above, and what it was sent of.
+    Enclosure above(int64_t i) {
+        float* const l = slots_ + 4 * t_.kp * p_.order->slot[index(first_ + i)];
+        return {l, l + t_.kp, nodes_[i].above_g, 0.0};
+    }
+    Enclosure entered(int64_t i) {
+        float* const l = above(i).l + 2 * t_.kp;
+        return {l, l + t_.kp, nodes_[i].x_g, nodes_[i].x_total};
+    }
+    // The message to a parent of several.
+    Enclosure side(int64_t i) {
+        float* const l = sides_ + 2 * t_.kp * p_.order->side[index(first_ + i)];
+        return {l, l + t_.kp, nodes_[i].side_g, 0.0};
+    }
+    Message::Sent sent_up(int64_t i) const { return {nodes_[i].factor, nodes_[i].widened}; }
+    Message::Sent sent_down(int64_t i) const {
+        return {nodes_[i].above_factor, nodes_[i].above_widened};
+    }
+
+    bool leaf(int64_t i) const { return size_[i] == 1; }
+    bool lone(int64_t i) const { return i > 0 && size_[i - 1] == size_[i] - 1; }
+    // f(child), as long as it is true.
+    template <class F>
+    VS_INLINE bool for_children(int64_t i, F f) {
+        for (int64_t c = i - 1; c > i - size_[i]; c -= size_[c]) {
+            if (!f(c)) return false;
+        }
+        return true;
+    }
+
+    // exp(scores - their largest) of a position, held at kBottom from below. False: all forbidden.
+    bool local(int64_t i) {
+        if (p_.single) {
+            compose<float>(i);
+        } else {
+            compose<double>(i);
+        }
+        using W = Vec<double>;
+        W top = W::load(scores_);
+        for (int64_t k = W::N; k < t_.kp; k += W::N) top = W::max(top, W::load(scores_ + k));
+        const double most = top.hmax();
+        if (!(most > -INFINITY)) return false;
+        logs_.add(most);
+        // One sum in float64: what is kept lies within -kBottomLog of the largest.
+        const double rounded = (std::fabs(most) - vs::supports::kBottomLog) * 0x1p-52;
+        if (i == 0) ends_[0] = p_.start != nullptr ? rounded : 0.0;
+        if (i == n_ - 1) ends_[1] = p_.end != nullptr ? rounded : 0.0;
+        exp_row(scores_, most, t_.kp, psi(i));
+        return true;
+    }
+
+    template <class In>
+    void compose(int64_t i) {
+        const int64_t k = t_.k, at_row = variable(i) * k;
+        const In* x = static_cast<const In*>(p_.unary) + at_row;
+        for (int64_t j = 0; j < k; ++j) scores_[j] = static_cast<double>(x[j]);
+        if (i == 0 && p_.start) add(static_cast<const In*>(p_.start));
+        if (i == n_ - 1 && p_.end) add(static_cast<const In*>(p_.end));
+        if (p_.allowed == nullptr) return;
+        for (int64_t j = 0; j < k; ++j) {
+            if (p_.allowed[at_row + j] == 0) scores_[j] = -INFINITY;
+        }
+    }
+    template <class In>
+    void add(const In* more) {
+        for (int64_t j = 0; j < t_.k; ++j) scores_[j] += static_cast<double>(more[j]);
+    }
+
+    // True: proved within the tolerance. `tightness` is of what a message may leave out.
+    bool attempt(double tightness) {
+        lost_ = 0.0;
+        logs_ = vs::Sum();
+        return go_up(tightness) && go_down(tightness);
+    }
+
+    bool send(const Side& s, const Enclosure& x, const float* w, const float* v, double tightness) {
+        const double spare = kSpare * tightness * p_.tol;
+        const double first = least_of(1e-2, most_of(p_.tol * tightness, 1e-4));
+        message_.send(s, x, w, v, spare, first, 1e-6, most());
+        const Step& step = message_.step;
+        spent_ += static_cast<double>(step.rows) + kColumn * static_cast<double>(step.columns) +
+                  kLook * static_cast<double>(step.looks) + kOther;
+        ++sent_;
+        over_ = over_ || !step.ok || spent_ > limit();
+        read_rows_ += step.rows;
+        read_columns_ += step.columns;
+        return !over_;
+    }
+    // It does not pay beyond the price of the other route; a few messages may cost more.
+    double limit() const {
+        const double sent = static_cast<double>(sent_), all = 2.0 * static_cast<double>(n_);
+        return p_.price[number_] * (sent + 0.03 * all + 1.0);
+    }
+    double most() const { return most_of(0.0, limit() + p_.price[number_] - spent_); }
+
+    bool go_up(double tightness) {
+        for (int64_t i = 0; i < n_; ++i) {
+            if (!local(i) || !ticker_.go_on()) return give_up();
+            Enclosure out = a(i);
+            if (lone(i)) {
+                if (!pull(i - 1, psi(i), nullptr, tightness)) return false;
+                message_.finish(up_, psi(i), &out);
+            } else if (!gather(i, tightness, &out)) {
+                return false;
+            }
+            const double given = (i == 0 ? ends_[0] : 0.0) + (i == n_ - 1 ? ends_[1] : 0.0);
+            lost_ += given;
+            nodes_[i].g = out.g + given;
+            nodes_[i].total = out.total;
+        }
+        return true;
+    }
+    bool give_up() {
+        over_ = true;
+        return false;
+    }
+
+    // The message of a child, for numbers of these weights, which `finish` has to write.
+    bool pull(int64_t c, const float* w, const float* v, double tightness) {
+        if (!send(up_, a(c), w, v, tightness)) return false;
+        for (int again = 0; again < kAgain && wide(tightness) && !leaf(c); ++again) {
+            const int64_t count = widest(a(c).e);
+            if (count == 0) break;
+            repaired(narrow(c, count));
+            if (!send(up_, a(c), w, v, tightness)) return false;
+        }
+        nodes_[c].factor = message_.sent().factor;
+        nodes_[c].widened = message_.sent().widened;
+        logs_.add(message_.step.scale);
+        logs_.add(t_.shift);
+        lost_ += message_.step.lost;
+        return true;
+    }
+
+    // a_i of a leaf, or of a position with several children.
+    bool gather(int64_t i, double tightness, Enclosure* out) {
+        begin(i, out);
+        return for_children(i, [&](int64_t c) {
+            if (!pull(c, out->l, out->e, tightness)) return false;
+            Enclosure y = side(c);
+            message_.finish(up_, nullptr, &y);
+            const double lift = times(*out, y, out);
+            if (!(lift > 0.0)) return false;
+            nodes_[c].side_g = y.g;
+            nodes_[c].lift = lift;
+            logs_.add(-std::log(lift));
+            lost_ += kProductRounding;
+            return true;
+        });
+    }
+    double times(const Enclosure& x, const Enclosure& y, Enclosure* out) {
+        const double lift = multiply(t_.kp, x, y, out);
+        spent_ += kProduct;
+        over_ = over_ || !(lift > 0.0);
+        return lift;
+    }
+
+    void begin(int64_t i, Enclosure* out) {
+        const V bottom = V::set1(kBottom);
+        V total = V::set1(0.0f);
+        for (int64_t k = 0; k < t_.kp; k += V::N) {
+            const V w = V::load(psi(i) + k), kept = V::where_ge(w, bottom, w);
+            kept.store(out->l + k);
+            (w - kept).store(out->e + k);
+            total = total + w;
+        }
+        out->total = static_cast<double>(total.hsum());
+        out->g = kRounding;
+        lost_ += kRounding;
+    }
+
+    // Reads columns again, of labels that are listed, of what a position knows from below. Returns
+    // how many.
+    int64_t narrow(int64_t i, int64_t count) {
+        if (leaf(i)) return 0;
+        Enclosure y = a(i);
+        if (lone(i)) {
+            Message::reread(up_, a(i - 1), sent_up(i - 1), psi(i), list_, count, &y);
+            nodes_[i].total = y.total;
+            return count;
+        }
+        const int64_t columns = narrow_sides(i, -1, count);
+        for (int64_t j = 0; j < count; ++j) gather_again(i, list_[j], &y);
+        nodes_[i].total = y.total;
+        return columns;
+    }
+    // Likewise, of the messages of several children but one.
+    int64_t narrow_sides(int64_t i, int64_t but, int64_t count) {
+        int64_t columns = 0;
+        for_children(i, [&](int64_t c) {
+            if (c == but) return true;
+            Enclosure y = side(c);
+            Message::reread(up_, a(c), sent_up(c), nullptr, list_, count, &y);
+            columns += count;
+            return true;
+        });
+        return columns;
+    }
+    void gather_again(int64_t i, int32_t k, Enclosure* y) {
+        const double w = static_cast<double>(psi(i)[k]);
+        double low = w >= static_cast<double>(kBottom) ? w : 0.0, high = w;
+        bool alive = w > 0.0;
+        for_children(i, [&](int64_t c) {
+            const Enclosure u = side(c);
+            const double l = static_cast<double>(u.l[k]), h = l + static_cast<double>(u.e[k]);
+            low *= l * nodes_[c].lift;
+            high *= h * nodes_[c].lift;
+            alive = alive && h > 0.0;
+            return true;
+        });
+        const bool kept = low >= static_cast<double>(kLeast);
+        const float least = kept ? static_cast<float>(low) : 0.0f;
+        const float apart = static_cast<float>(most_of(0.0, kept ? high - low : high));
+        const bool exact = !alive || (kept && !(apart > 0.0f));
+        const float slack = exact ? 0.0f : most_of(apart, kLeastSlack);
+        if (!(slack < y->e[k])) return;
+        y->total += (static_cast<double>(least) - static_cast<double>(y->l[k])) +
+                    (static_cast<double>(slack) - static_cast<double>(y->e[k]));
+        y->l[k] = least;
+        y->e[k] = slack;
+    }
+
+    // Has the message lost more than its share of the tolerance?
+    bool wide(double tightness) const {
+        return message_.step.lost > 0.3 * tightness * p_.tol + 4.0 * sum_error(t_.kp);
+    }
+    // Lists the labels with most slack.
+    int64_t widest(const float* e) {
+        V top = V::set1(0.0f);
+        for (int64_t k = 0; k < t_.kp; k += V::N) top = V::max(top, V::load(e + k));
+        const float most = top.hmax();
+        return most > 0.0f ? some_of(e, 0.1f * most) : 0;
+    }
+    int64_t some_of(const float* x, float least) {
+        const int64_t count = listed(x, t_.kp, least, INFINITY, list_);
+        return count < kMost ? count : kMost;
+    }
+    void repaired(int64_t columns) {
+        ++repairs_;
+        read_columns_ += columns;
+        spent_ += kColumn * static_cast<double>(columns) + kLook;
+    }
+
+    bool go_down(double tightness) {
+        Enclosure top = above(n_ - 1);
+        for (int64_t k = 0; k < t_.kp; ++k) {
+            top.l[k] = 1.0f;
+            top.e[k] = 0.0f;
+        }
+        nodes_[n_ - 1].above_g = 0.0;
+        for (int64_t i = n_ - 1; i >= 0; --i) {
+            if (!ticker_.go_on()) return give_up();
+            x_ = lone(i) ? entered(i - 1) : rest_;
+            double error = meet(i);
+            for (int again = 0; again < kAgain && error > p_.tol && repair(i); ++again) {
+                error = meet(i);
+            }
+            if (!(error <= p_.tol)) return false;
+            a_.error[variable(i)] = error;
+            write(i, static_cast<float>(1.0 / mass_));
+            if (!(lone(i) ? deliver(i, 0, i - 1, tightness) : spread(i, tightness))) return false;
+        }
+        bound_log_z();
+        return true;
+    }
+
+    // x_ becomes the message to a child; `j`: which of several.
+    bool deliver(int64_t i, int64_t j, int64_t c, double tightness) {
+        const Enclosure below = a(c);
+        const bool only = lone(i);
+        if (!send(down_, x_, below.l, below.e, tightness)) return false;
+        for (int again = 0; again < kAgain && wide(tightness) && !(only && i == n_ - 1); ++again) {
+            const int64_t count = widest(x_.e);
+            if (count == 0) break;
+            int64_t columns = narrow_above(i, count);
+            if (only) {
+                enter_again(i, count);
+            } else {
+                columns += narrow_sides(i, c, count);
+                enter(i, &rest_);
+                for (int64_t m = 0; m < j; ++m) {
+                    if (!take_in(m)) return false;
+                }
+                if (!leave_out(j)) return false;
+            }
+            repaired(columns);
+            if (!send(down_, x_, below.l, below.e, tightness)) return false;
+        }
+        Enclosure b = above(c);
+        message_.finish(down_, nullptr, &b);
+        Node& node = nodes_[c];
+        node.above_g = b.g;
+        node.above_factor = message_.sent().factor;
+        node.above_widened = message_.sent().widened;
+        node.x_g = x_.g;
+        node.x_total = x_.total;
+        return true;
+    }
+
+    // Sends to several children what psi b is with the messages of all others.
+    bool spread(int64_t i, double tightness) {
+        n_children_ = 0;
+        for_children(i, [&](int64_t c) {
+            children_[n_children_++] = static_cast<int32_t>(c);
+            return true;
+        });
+        rest_ = x_;
+        for (int64_t j = 0; j < n_children_; ++j) {
+            if (!(j == 0 ? leave_out(0) : take_in(j - 1) && join(j))) return false;
+            if (!deliver(i, j, children_[j], tightness)) return false;
+        }
+        return true;
+    }
+    // The message of a child belongs to what all later ones are sent.
+    bool take_in(int64_t j) { return times(rest_, side(children_[j]), &rest_) > 0.0; }
+    // Each child from j on but the last has the product of those after it where its own will be.
+    bool leave_out(int64_t j) {
+        for (int64_t m = n_children_ - 2; m >= j; --m) {
+            const int32_t c = children_[m], next = children_[m + 1];
+            Enclosure out = entered(c);
+            if (m == n_children_ - 2) {
+                copy(t_.kp, side(next), &out);
+            } else if (!(times(entered(next), side(next), &out) > 0.0)) {
+                return false;
+            }
+            nodes_[c].x_g = out.g;
+        }
+        return join(j);
+    }
+    bool join(int64_t j) {
+        x_ = entered(children_[j]);
+        if (j < n_children_ - 1) return times(rest_, x_, &x_) > 0.0;
+        copy(t_.kp, rest_, &x_);
+        return true;
+    }
+
+    // Reads columns of what came from above again, for the labels that are listed; how many.
+    int64_t narrow_above(int64_t i, int64_t count) {
+        if (i == n_ - 1) return 0;
+        Enclosure b = above(i);
+        Message::reread(down_, entered(i), sent_down(i), nullptr, list_, count, &b);
+        return count;
+    }
+
+    // Reads the columns of labels that leave most slack at a position. False: it has none.
+    bool repair(int64_t i) {
+        const Enclosure f = a(i), b = above(i);
+        V top = V::set1(0.0f);
+        for (int64_t k = 0; k < t_.kp; k += V::N) {
+            const V slack = V::fma(V::load(f.e + k), V::load(b.l + k) + V::load(b.e + k),
+                                   V::load(f.l + k) * V::load(b.e + k));
+            slack.store(q_ + k);
+            top = V::max(top, slack);
+        }
+        const double most = static_cast<double>(top.hmax());
+        if (!(most > 0.01 * p_.tol * mass_) || spent_ > limit()) return false;
+        const int64_t count = some_of(q_, static_cast<float>(0.1 * most));
+        const int64_t columns = narrow(i, count);
+        repaired(columns + narrow_above(i, count));
+        return true;
+    }
+
+    // x = psi b, of some labels; returns the sum.
+    VS_INLINE static V weigh(V bl, V be, V p, float* l, float* e) {
+        const V low = bl * p, kept = V::where_ge(p, V::set1(kBottom), low);
+        const V rest = V::fma(be, p, low - kept);
+        kept.store(l);
+        rest.store(e);
+        return kept + rest;
+    }
+    void enter(int64_t i, Enclosure* x) {
+        const Enclosure b = above(i);
+        V total = V::set1(0.0f);
+        for (int64_t k = 0; k < t_.kp; k += V::N) {
+            total = total + weigh(V::load(b.l + k), V::load(b.e + k), V::load(psi(i) + k), x->l + k,
+                                  x->e + k);
+        }
+        entered_with(i, total, x);
+    }
+    void entered_with(int64_t i, V total, Enclosure* x) {
+        x->g = nodes_[i].above_g + 8.0 * 0x1p-24 + (i == n_ - 1 ? ends_[1] : 0.0);
+        x->total = static_cast<double>(total.hsum());
+    }
+    // Likewise, the labels that are listed, where columns of b were read again.
+    void enter_again(int64_t i, int64_t count) {
+        const Enclosure b = above(i);
+        const float* w = psi(i);
+        for (int64_t j = 0; j < count; ++j) {
+            const int32_t k = list_[j];
+            const float low = b.l[k] * w[k], kept = w[k] >= kBottom ? low : 0.0f;
+            const float rest = b.e[k] * w[k] + (low - kept);
+            x_.total += (static_cast<double>(kept) - static_cast<double>(x_.l[k])) +
+                        (static_cast<double>(rest) - static_cast<double>(x_.e[k]));
+            x_.l[k] = kept;
+            x_.e[k] = rest;
+        }
+    }
+
+    // q = a b, x = psi b, and the error that is proved of their marginals.
+    double meet(int64_t i) {
+        const Enclosure f = a(i), b = above(i);
+        const float* w = psi(i);
+        V sum = V::set1(0.0f), slack = sum, top = sum, total = sum;
+        for (int64_t k = 0; k < t_.kp; k += V::N) {
+            const V al = V::load(f.l + k), ae = V::load(f.e + k);
+            const V bl = V::load(b.l + k), be = V::load(b.e + k);
+            const V product = al * bl;
+            product.store(q_ + k);
+            sum = sum + product;
+            top = V::max(top, product);
+            slack = slack + V::fma(ae, bl + be, al * be);
+            total = total + weigh(bl, be, V::load(w + k), x_.l + k, x_.e + k);
+        }
+        entered_with(i, total, &x_);
+        mass_ = static_cast<double>(sum.hsum());
+        if (!(mass_ > 1e-25)) return INFINITY;
+        const double wide = 1.0 + 2.0 * sum_error(t_.kp);
+        const double u = (static_cast<double>(slack.hsum()) / mass_ + 1e-12) * wide;
+        const double radius = least_of(f.g + x_.g, 600.0);
+        const double share = static_cast<double>(top.hmax()) / mass_;
+        const double spread = share * most_of(0.0, 1.0 - share) + 2.0 * sum_error(t_.kp);
+        const int64_t v = variable(i);
+        a_.radius[v] = radius + 4.0 * sum_error(t_.kp);
+        a_.slack[v] = u;
+        return spread * std::expm1(radius) + u * std::exp(radius) + 3.0 * sum_error(t_.kp);
+    }
+
+    void write(int64_t i, float factor) {
+        const int k = static_cast<int>(t_.k);
+        const int64_t at_row = variable(i) * t_.k;
+        if (p_.single)
+            return row_scale_out(q_, k, factor, static_cast<float*>(a_.marginals) + at_row);
+        row_widen_out(q_, k, factor, static_cast<double*>(a_.marginals) + at_row);
+    }
+
+    // At the root, sum a = s sum (a.l + part of a.e), and |log s| + a.g / 2 is at most half of what
+    // was lost.
+    void bound_log_z() {
+        const Enclosure last = a(n_ - 1);
+        double low = 0.0, high = 0.0;
+        for (int64_t k = 0; k < t_.k; ++k) {
+            low += static_cast<double>(last.l[k]);
+            high += static_cast<double>(last.l[k]) + static_cast<double>(last.e[k]);
+        }
+        const double given = logs_.total();
+        const double off = lost_ / 2.0 + 16.0 * 0x1p-24;
+        a_.lower[number_] = given + std::log(low) - off;
+        a_.upper[number_] = given + std::log(high) + off;
+    }
+};
+
+}  // namespace VS_NS
