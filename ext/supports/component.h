@@ -11,22 +11,13 @@
 #include "core/ticker.h"
 #include "rows/rows.h"
 #include "supports/product.h"
+#include "supports/scores.h"
 
 namespace VS_NS {
 
 using vs::supports::Answer;
 using vs::supports::Node;
 using vs::supports::Problem;
-
-// exp(scores - shift) of padded rows, held at kBottom from below; -inf: 0.
-VS_INLINE void exp_row(const double* scores, double shift, int64_t n, float* out) {
-    using V = Vec<double>;
-    for (int64_t k = 0; k < n; k += Vec<float>::N) {
-        V x[kParts];
-        for (int j = 0; j < kParts; ++j) x[j] = V::load(scores + k + j * V::N);
-        exp_narrow<false>(x, V::set1(shift), V::set1(vs::supports::kBottomLog)).store(out + k);
-    }
-}
 
 class Component {
     using V = Vec<float>;
@@ -46,11 +37,10 @@ class Component {
           up_(t, p.order->downward),
           down_(t, !p.order->downward),
           rows_(space.rows.get() + 4 * t.kp),
-          scores_(space.sums.get() + 2 * t.kp + 8),
+          scores_(p, t, space.sums.get() + 2 * t.kp + 8),
           nodes_(space.nodes.get()),
           list_(space.numbers.get() + 2 * t.kp + 8),
           children_(list_ + t.kp) {
-        for (int64_t k = 0; k < t.kp; ++k) scores_[k] = -INFINITY;
         slots_ = row(3 * n_);
         sides_ = slots_ + 4 * p.order->slots[index(number)] * t.kp;
         q_ = sides_ + 2 * p.order->sides[index(number)] * t.kp;
@@ -89,8 +79,8 @@ class Component {
     Ticker ticker_;
     Message message_;
     Side up_, down_;
-    float* rows_;     // psi, a.l, a.e of each position
-    double* scores_;  // of a position
+    float* rows_;  // psi, a.l, a.e of each position
+    Scores scores_;
     Node* nodes_;
     int32_t *list_, *children_;  // labels; children of a position under way
     float *slots_, *sides_;      // b.l, b.e, x.l, x.e; the messages to a parent of several
@@ -141,42 +131,16 @@ class Component {
         return true;
     }
 
-    // exp(scores - their largest) of a position, held at kBottom from below. False: all forbidden.
+    // False: all labels of a position are forbidden.
     bool local(int64_t i) {
-        if (p_.single) {
-            compose<float>(i);
-        } else {
-            compose<double>(i);
-        }
-        using W = Vec<double>;
-        W top = W::load(scores_);
-        for (int64_t k = W::N; k < t_.kp; k += W::N) top = W::max(top, W::load(scores_ + k));
-        const double most = top.hmax();
+        const double most = scores_.exponentials(variable(i), i == 0, i == n_ - 1, psi(i));
         if (!(most > -INFINITY)) return false;
         logs_.add(most);
         // One sum in float64: what is kept lies within -kBottomLog of the largest.
         const double rounded = (std::fabs(most) - vs::supports::kBottomLog) * 0x1p-52;
         if (i == 0) ends_[0] = p_.start != nullptr ? rounded : 0.0;
         if (i == n_ - 1) ends_[1] = p_.end != nullptr ? rounded : 0.0;
-        exp_row(scores_, most, t_.kp, psi(i));
         return true;
-    }
-
-    template <class In>
-    void compose(int64_t i) {
-        const int64_t k = t_.k, at_row = variable(i) * k;
-        const In* x = static_cast<const In*>(p_.unary) + at_row;
-        for (int64_t j = 0; j < k; ++j) scores_[j] = static_cast<double>(x[j]);
-        if (i == 0 && p_.start) add(static_cast<const In*>(p_.start));
-        if (i == n_ - 1 && p_.end) add(static_cast<const In*>(p_.end));
-        if (p_.allowed == nullptr) return;
-        for (int64_t j = 0; j < k; ++j) {
-            if (p_.allowed[at_row + j] == 0) scores_[j] = -INFINITY;
-        }
-    }
-    template <class In>
-    void add(const In* more) {
-        for (int64_t j = 0; j < t_.k; ++j) scores_[j] += static_cast<double>(more[j]);
     }
 
     // True: proved within the tolerance. `tightness` is of what a message may leave out.
@@ -247,7 +211,9 @@ class Component {
 
     // a_i of a leaf, or of a position with several children.
     bool gather(int64_t i, double tightness, Enclosure* out) {
-        begin(i, out);
+        hold(t_.kp, psi(i), out);
+        out->g = kRounding;
+        lost_ += kRounding;
         return for_children(i, [&](int64_t c) {
             if (!pull(c, out->l, out->e, tightness)) return false;
             Enclosure y = side(c);
@@ -266,20 +232,6 @@ class Component {
         spent_ += kProduct;
         over_ = over_ || !(lift > 0.0);
         return lift;
-    }
-
-    void begin(int64_t i, Enclosure* out) {
-        const V bottom = V::set1(kBottom);
-        V total = V::set1(0.0f);
-        for (int64_t k = 0; k < t_.kp; k += V::N) {
-            const V w = V::load(psi(i) + k), kept = V::where_ge(w, bottom, w);
-            kept.store(out->l + k);
-            (w - kept).store(out->e + k);
-            total = total + w;
-        }
-        out->total = static_cast<double>(total.hsum());
-        out->g = kRounding;
-        lost_ += kRounding;
     }
 
     // Reads columns again, of labels that are listed, of what a position knows from below. Returns
@@ -310,27 +262,12 @@ class Component {
         return columns;
     }
     void gather_again(int64_t i, int32_t k, Enclosure* y) {
-        const double w = static_cast<double>(psi(i)[k]);
-        double low = w >= static_cast<double>(kBottom) ? w : 0.0, high = w;
-        bool alive = w > 0.0;
+        Factors f(psi(i)[k]);
         for_children(i, [&](int64_t c) {
-            const Enclosure u = side(c);
-            const double l = static_cast<double>(u.l[k]), h = l + static_cast<double>(u.e[k]);
-            low *= l * nodes_[c].lift;
-            high *= h * nodes_[c].lift;
-            alive = alive && h > 0.0;
+            f.times(side(c), k, nodes_[c].lift);
             return true;
         });
-        const bool kept = low >= static_cast<double>(kLeast);
-        const float least = kept ? static_cast<float>(low) : 0.0f;
-        const float apart = static_cast<float>(most_of(0.0, kept ? high - low : high));
-        const bool exact = !alive || (kept && !(apart > 0.0f));
-        const float slack = exact ? 0.0f : most_of(apart, kLeastSlack);
-        if (!(slack < y->e[k])) return;
-        y->total += (static_cast<double>(least) - static_cast<double>(y->l[k])) +
-                    (static_cast<double>(slack) - static_cast<double>(y->e[k]));
-        y->l[k] = least;
-        y->e[k] = slack;
+        f.narrow(k, y);
     }
 
     // Has the message lost more than its share of the tolerance?
@@ -473,14 +410,6 @@ class Component {
         return true;
     }
 
-    // x = psi b, of some labels; returns the sum.
-    VS_INLINE static V weigh(V bl, V be, V p, float* l, float* e) {
-        const V low = bl * p, kept = V::where_ge(p, V::set1(kBottom), low);
-        const V rest = V::fma(be, p, low - kept);
-        kept.store(l);
-        rest.store(e);
-        return kept + rest;
-    }
     void enter(int64_t i, Enclosure* x) {
         const Enclosure b = above(i);
         V total = V::set1(0.0f);

@@ -1,4 +1,4 @@
-// Products of enclosures: l = l l', l + e = (l + e) (l' + e'), g = g + g' and what is rounded.
+// Products of enclosures and weights, and of enclosures: l = l l', l + e = (l + e) (l' + e'), g = g + g' and what is rounded.
 #pragma once
 
 #include <cmath>
@@ -54,5 +54,61 @@ inline double multiply(int64_t kp, const Enclosure& x, const Enclosure& y, Enclo
     out->total = static_cast<double>(total.hsum());
     return lift;
 }
+
+// out encloses weights: those below kBottom are slack.
+inline void hold(int64_t kp, const float* weight, Enclosure* out) {
+    using V = Vec<float>;
+    const V bottom = V::set1(kBottom);
+    V total = V::set1(0.0f);
+    for (int64_t k = 0; k < kp; k += V::N) {
+        const V w = V::load(weight + k), kept = V::where_ge(w, bottom, w);
+        kept.store(out->l + k);
+        (w - kept).store(out->e + k);
+        total = total + w;
+    }
+    out->total = static_cast<double>(total.hsum());
+}
+
+// Numbers of (bl, be) times weights p; returns them.
+VS_INLINE Vec<float> weigh(Vec<float> bl, Vec<float> be, Vec<float> p, float* l, float* e) {
+    using V = Vec<float>;
+    const V low = bl * p, kept = V::where_ge(p, V::set1(kBottom), low);
+    const V rest = V::fma(be, p, low - kept);
+    kept.store(l);
+    rest.store(e);
+    return kept + rest;
+}
+
+// One label of a product of several, as `hold` and `multiply` would make it.
+class Factors {
+  public:
+    explicit Factors(float weight)
+        : low_(weight >= kBottom ? static_cast<double>(weight) : 0.0),
+          high_(static_cast<double>(weight)),
+          alive_(weight > 0.0f) {}
+    void times(const Enclosure& x, int32_t k, double lift) {
+        const double l = static_cast<double>(x.l[k]), h = l + static_cast<double>(x.e[k]);
+        low_ *= l * lift;
+        high_ *= h * lift;
+        alive_ = alive_ && h > 0.0;
+    }
+    // Replaces what y has, if that is wider.
+    void narrow(int32_t k, Enclosure* y) const {
+        const bool kept = low_ >= static_cast<double>(kLeast);
+        const float least = kept ? static_cast<float>(low_) : 0.0f;
+        const float apart = static_cast<float>(kept ? most_of(0.0, high_ - low_) : high_);
+        const bool exact = !alive_ || (kept && !(apart > 0.0f));
+        const float slack = exact ? 0.0f : most_of(apart, kLeastSlack);
+        if (!(slack < y->e[k])) return;
+        y->total += (static_cast<double>(least) - static_cast<double>(y->l[k])) +
+                    (static_cast<double>(slack) - static_cast<double>(y->e[k]));
+        y->l[k] = least;
+        y->e[k] = slack;
+    }
+
+  private:
+    double low_, high_;
+    bool alive_;
+};
 
 }  // namespace VS_NS

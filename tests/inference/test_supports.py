@@ -163,7 +163,7 @@ def test_a_deadline_ends_it() -> None:
 
 
 def test_other_models_go_another_way() -> None:
-    """Other routes answer trees, tables of each edge, defaults, and few labels."""
+    """Other routes answer tables of each edge, defaults, and few labels."""
     rng = np.random.default_rng(8)
     k = 260
     unary, t = 6 * rng.normal(size=(130, k)), rng.normal(size=(k, k))
@@ -171,7 +171,6 @@ def test_other_models_go_another_way() -> None:
     each = np.broadcast_to(t, (129, k, k)).copy()
     others = [
         vs.Chain(unary[:, :50], t[:50, :50]),
-        vs.Tree(np.arange(130) - 1, unary, t),
         vs.Chain(unary, each),
         vs.Chain(unary, np.eye(k)),
     ]

@@ -20,7 +20,7 @@ from valuesparse.inference._pieces import Piece, owner_of, parents_of, pieces, s
 from valuesparse.inference._watch import Progress, Watch
 from valuesparse.models import Chain, Tree
 from valuesparse.results._certificate import Proof
-from valuesparse.results._listed import Listed, listed
+from valuesparse.results._listed import Listed, joined, listed
 
 __all__ = ["Supports", "may_pay"]
 
@@ -58,7 +58,7 @@ class Found(NamedTuple):
     marginals: Array  # (N, K), or those of the last piece
     log_z: Floats  # (B,)
     counts: Integers  # of passes
-    lists: list[Listed]  # of each piece
+    listed: Listed | None  # with `keep`
 
 
 class Supports:
@@ -93,6 +93,7 @@ class Supports:
         n, k, count = model.forest.shape
         memory, log_z, counts, done = empty((0, k), model.dtype), np.empty(count), NO_COUNTS, 0
         lists: list[Listed] = []
+        places: list[Integers] = []
         for part in pieces(model, size):
             if memory.shape[0] < part.size:
                 memory = empty((part.size, k), model.dtype)
@@ -115,10 +116,16 @@ class Supports:
             log_z[part.components] = own
             if keep is not None:
                 lists.append(listed(rows, keep, workers))
+                places.append(np.arange(n)[part.variables])
         watch.finish(n)
         low, high = self._log_z()
         log_z[self.taken] = (low[self.taken] + high[self.taken]) / 2
-        return Found(memory, log_z, counts, lists)
+        whole = None
+        if keep is not None:
+            whole = joined(lists)
+            if isinstance(model, Tree):
+                whole = whole.chosen(np.argsort(np.concatenate(places)))
+        return Found(memory, log_z, counts, whole)
 
     def _answer(
         self,

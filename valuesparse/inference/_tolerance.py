@@ -107,7 +107,7 @@ def _with_supports(
     islands = np.full(n, -1, dtype=np.int32)
     result = _forest.result_of(
         model, found.marginals if keep is None else None, found.log_z, islands, 1.0, tuple(counts),
-        keep, None if keep is None else joined(found.lists),
+        keep, found.listed,
     )  # fmt: skip
     own, fast = int(taken.sum()), int((fits & ~taken).sum())
     if own == 0:
