@@ -10,42 +10,35 @@
 #include "core/sum.h"
 #include "core/ticker.h"
 #include "rows/rows.h"
+#include "supports/positions.h"
 #include "supports/product.h"
 #include "supports/scores.h"
 
 namespace VS_NS {
 
 using vs::supports::Answer;
-using vs::supports::Node;
 using vs::supports::Problem;
 
-class Component {
+class Component : private Positions {
     using V = Vec<float>;
 
   public:
     Component(const Problem& p, const Table& t, const Answer& a, int64_t number, Space& space,
               vs::Control* control, bool caller)
-        : p_(p),
+        : Positions(*p.order, number, t.kp, space),
+          p_(p),
           t_(t),
           a_(a),
           number_(number),
-          first_(p.order->offset[index(number)]),
-          n_(p.order->length(number)),
-          size_(p.order->size.data() + first_),
           ticker_(control, caller, 8 * t.k),
           message_(t.kp, space),
           up_(t, p.order->downward),
           down_(t, !p.order->downward),
-          rows_(space.rows.get() + 4 * t.kp),
           scores_(p, t, space.sums.get() + 2 * t.kp + 8),
-          nodes_(space.nodes.get()),
           list_(space.numbers.get() + 2 * t.kp + 8),
-          children_(list_ + t.kp) {
-        slots_ = row(3 * n_);
-        sides_ = slots_ + 4 * p.order->slots[index(number)] * t.kp;
-        q_ = sides_ + 2 * p.order->sides[index(number)] * t.kp;
-        rest_ = {q_ + t.kp, q_ + 2 * t.kp, 0.0, 0.0};
-    }
+          children_(list_ + t.kp),
+          q_(rest_),
+          others_{q_ + t.kp, q_ + 2 * t.kp, 0.0, 0.0} {}
 
     void run() {
         if (n_ == 0) return;
@@ -68,68 +61,29 @@ class Component {
     // How often something is repaired, and how many labels at a time.
     static constexpr int kAgain = 3;
     static constexpr int64_t kMost = 32;
+    // Messages are read again whose slack is at least this much of another's.
+    static constexpr float kLoose = 0.2f;
     // Of exponentials.
     static constexpr double kRounding = 16.0 * 0x1p-24;
 
     const Problem& p_;
     const Table& t_;
     const Answer& a_;
-    int64_t number_, first_, n_;
-    const int32_t* size_;  // of what lies below a position, with it
+    int64_t number_;
     Ticker ticker_;
     Message message_;
     Side up_, down_;
-    float* rows_;  // psi, a.l, a.e of each position
     Scores scores_;
-    Node* nodes_;
     int32_t *list_, *children_;  // labels; children of a position under way
-    float *slots_, *sides_;      // b.l, b.e, x.l, x.e; the messages to a parent of several
-    int64_t n_children_ = 0;
     float* q_;
-    Enclosure rest_, x_;  // psi b, and what of it was multiplied in; what is to be sent down
+    Enclosure others_, x_;  // psi b, and what of it was multiplied in; what is to be sent down
+    int64_t n_children_ = 0;
     double spent_ = 0.0, lost_ = 0.0;
     vs::Sum logs_;                 // of all that rows were divided by
     double ends_[2] = {0.0, 0.0};  // what adding scores of the ends rounds, of log-odds
     int64_t read_rows_ = 0, read_columns_ = 0, repairs_ = 0, sent_ = 0;
     bool over_ = false;  // it does not pay, or cannot be done
     double mass_ = 0.0;
-
-    static std::size_t index(int64_t i) { return static_cast<std::size_t>(i); }
-    int64_t variable(int64_t i) const { return p_.order->variable[index(first_ + i)]; }
-    float* row(int64_t i) { return rows_ + i * t_.kp; }
-    float* psi(int64_t i) { return row(3 * i); }
-    Enclosure a(int64_t i) {
-        return {row(3 * i + 1), row(3 * i + 2), nodes_[i].g, nodes_[i].total};
-    }
-    // The message from above, and what it was sent of.
-    Enclosure above(int64_t i) {
-        float* const l = slots_ + 4 * t_.kp * p_.order->slot[index(first_ + i)];
-        return {l, l + t_.kp, nodes_[i].above_g, 0.0};
-    }
-    Enclosure entered(int64_t i) {
-        float* const l = above(i).l + 2 * t_.kp;
-        return {l, l + t_.kp, nodes_[i].x_g, nodes_[i].x_total};
-    }
-    // The message to a parent of several.
-    Enclosure side(int64_t i) {
-        float* const l = sides_ + 2 * t_.kp * p_.order->side[index(first_ + i)];
-        return {l, l + t_.kp, nodes_[i].side_g, 0.0};
-    }
-    Message::Sent sent_up(int64_t i) const { return {nodes_[i].factor, nodes_[i].widened}; }
-    Message::Sent sent_down(int64_t i) const {
-        return {nodes_[i].above_factor, nodes_[i].above_widened};
-    }
-
-    bool leaf(int64_t i) const { return size_[i] == 1; }
-    bool lone(int64_t i) const { return i > 0 && size_[i - 1] == size_[i] - 1; }
-    // f(child), as long as it is true.
-    template <class F>
-    VS_INLINE bool for_children(int64_t i, F f) {
-        for (int64_t c = i - 1; c > i - size_[i]; c -= size_[c]) {
-            if (!f(c)) return false;
-        }
-        return true;
-    }
 
     // False: all labels of a position are forbidden.
     bool local(int64_t i) {
@@ -197,7 +151,7 @@ class Component {
         if (!send(up_, a(c), w, v, tightness)) return false;
         for (int again = 0; again < kAgain && wide(tightness) && !leaf(c); ++again) {
             const int64_t count = widest(a(c).e);
-            if (count == 0) break;
+            if (count == 0 || !affords(c, count)) break;
             repaired(narrow(c, count));
             if (!send(up_, a(c), w, v, tightness)) return false;
         }
@@ -209,12 +163,23 @@ class Component {
         return true;
     }
 
-    // a_i of a leaf, or of a position with several children.
+    // a_i of a leaf, or of a position with several children: that which is surest comes first, as
+    // what is known says which columns of the others matter.
     bool gather(int64_t i, double tightness, Enclosure* out) {
         hold(t_.kp, psi(i), out);
         out->g = kRounding;
         lost_ += kRounding;
-        return for_children(i, [&](int64_t c) {
+        int64_t surest = -1;
+        float most = 0.0f;
+        for_children(i, [&](int64_t c) {
+            V top = V::set1(0.0f);
+            for (int64_t k = 0; k < t_.kp; k += V::N) top = V::max(top, V::load(a(c).l + k));
+            const float share = top.hmax() / static_cast<float>(nodes_[c].total);
+            if (!(share <= most)) surest = c;
+            most = most_of(most, share);
+            return true;
+        });
+        const auto take = [&](int64_t c) {
             if (!pull(c, out->l, out->e, tightness)) return false;
             Enclosure y = side(c);
             message_.finish(up_, nullptr, &y);
@@ -225,7 +190,9 @@ class Component {
             logs_.add(-std::log(lift));
             lost_ += kProductRounding;
             return true;
-        });
+        };
+        return (surest < 0 || take(surest)) &&
+               for_children(i, [&](int64_t c) { return c == surest || take(c); });
     }
     double times(const Enclosure& x, const Enclosure& y, Enclosure* out) {
         const double lift = multiply(t_.kp, x, y, out);
@@ -249,14 +216,29 @@ class Component {
         nodes_[i].total = y.total;
         return columns;
     }
-    // Likewise, of the messages of several children but one.
+    // Likewise, of the messages of several children but one: of those with most slack.
     int64_t narrow_sides(int64_t i, int64_t but, int64_t count) {
+        const auto loose = [&](int64_t c, int32_t k) {
+            const Enclosure u = side(c);
+            const float high = u.l[k] + u.e[k];
+            return high > 0.0f ? u.e[k] / high : 0.0f;
+        };
+        float least[kMost] = {};
+        for_children(i, [&](int64_t c) {
+            for (int64_t j = 0; j < count && c != but; ++j)
+                least[j] = most_of(least[j], kLoose * loose(c, list_[j]));
+            return true;
+        });
         int64_t columns = 0;
         for_children(i, [&](int64_t c) {
-            if (c == but) return true;
+            int32_t some[kMost];
+            int64_t n = 0;
+            for (int64_t j = 0; j < count && c != but; ++j) {
+                if (least[j] > 0.0f && loose(c, list_[j]) >= least[j]) some[n++] = list_[j];
+            }
             Enclosure y = side(c);
-            Message::reread(up_, a(c), sent_up(c), nullptr, list_, count, &y);
-            columns += count;
+            Message::reread(up_, a(c), sent_up(c), nullptr, some, n, &y);
+            columns += n;
             return true;
         });
         return columns;
@@ -285,6 +267,12 @@ class Component {
         const int64_t count = listed(x, t_.kp, least, INFINITY, list_);
         return count < kMost ? count : kMost;
     }
+    // May columns of so many labels be read again, for a position?
+    bool affords(int64_t i, int64_t count) {
+        int64_t messages = 1;
+        for_children(i, [&](int64_t) { return ++messages > 0; });
+        return spent_ + kColumn * static_cast<double>(messages * count) < limit();
+    }
     void repaired(int64_t columns) {
         ++repairs_;
         read_columns_ += columns;
@@ -300,7 +288,7 @@ class Component {
         nodes_[n_ - 1].above_g = 0.0;
         for (int64_t i = n_ - 1; i >= 0; --i) {
             if (!ticker_.go_on()) return give_up();
-            x_ = lone(i) ? entered(i - 1) : rest_;
+            x_ = lone(i) ? entered(i - 1) : others_;
             double error = meet(i);
             for (int again = 0; again < kAgain && error > p_.tol && repair(i); ++again) {
                 error = meet(i);
@@ -321,13 +309,13 @@ class Component {
         if (!send(down_, x_, below.l, below.e, tightness)) return false;
         for (int again = 0; again < kAgain && wide(tightness) && !(only && i == n_ - 1); ++again) {
             const int64_t count = widest(x_.e);
-            if (count == 0) break;
+            if (count == 0 || !affords(i, count)) break;
             int64_t columns = narrow_above(i, count);
             if (only) {
                 enter_again(i, count);
             } else {
                 columns += narrow_sides(i, c, count);
-                enter(i, &rest_);
+                enter(i, &others_);
                 for (int64_t m = 0; m < j; ++m) {
                     if (!take_in(m)) return false;
                 }
@@ -354,7 +342,7 @@ class Component {
             children_[n_children_++] = static_cast<int32_t>(c);
             return true;
         });
-        rest_ = x_;
+        others_ = x_;
         for (int64_t j = 0; j < n_children_; ++j) {
             if (!(j == 0 ? leave_out(0) : take_in(j - 1) && join(j))) return false;
             if (!deliver(i, j, children_[j], tightness)) return false;
@@ -362,7 +350,7 @@ class Component {
         return true;
     }
     // The message of a child belongs to what all later ones are sent.
-    bool take_in(int64_t j) { return times(rest_, side(children_[j]), &rest_) > 0.0; }
+    bool take_in(int64_t j) { return times(others_, side(children_[j]), &others_) > 0.0; }
     // Each child from j on but the last has the product of those after it where its own will be.
     bool leave_out(int64_t j) {
         for (int64_t m = n_children_ - 2; m >= j; --m) {
@@ -379,8 +367,8 @@ class Component {
     }
     bool join(int64_t j) {
         x_ = entered(children_[j]);
-        if (j < n_children_ - 1) return times(rest_, x_, &x_) > 0.0;
-        copy(t_.kp, rest_, &x_);
+        if (j < n_children_ - 1) return times(others_, x_, &x_) > 0.0;
+        copy(t_.kp, others_, &x_);
         return true;
     }
 
@@ -403,8 +391,9 @@ class Component {
             top = V::max(top, slack);
         }
         const double most = static_cast<double>(top.hmax());
-        if (!(most > 0.01 * p_.tol * mass_) || spent_ > limit()) return false;
+        if (!(most > 0.01 * p_.tol * mass_)) return false;
         const int64_t count = some_of(q_, static_cast<float>(0.1 * most));
+        if (!affords(i, count)) return false;
         const int64_t columns = narrow(i, count);
         repaired(columns + narrow_above(i, count));
         return true;
