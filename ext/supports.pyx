@@ -34,6 +34,7 @@ cdef extern from "supports/supports.h" namespace "vs::supports" nogil:
         int64_t n_components
         double tol
         const double* price
+        const int64_t* budget
     cdef cppclass Answer:
         void* marginals
         double* radius
@@ -114,9 +115,11 @@ cdef class Order:
 def infer(
     Table table, Order order, unary, start, end, allowed, components, double tol, price,
     int threads, marginals, radius, slack, error, log_z, deadline=None, progress=None, late=None,
+    budget=None,
 ):
     """Answer `components` within `tol`, those that this route pays for; `price` (B,) is what a
-    message takes by another, in rows of the table.
+    message takes by another, in rows of the table, `budget` (B,) how many rows may be read, columns
+    counting twice.
 
     Fill what belongs to them of `marginals` (N, K), `radius`, `slack`, `error` (N,) and `log_z`
     (2, B), bounds. Return (taken, counts): (B,) bool, and (B, 3) rows, columns and repairs."""
@@ -135,6 +138,7 @@ def infer(
     p.n_components = components.shape[0]
     p.tol = tol
     p.price = <const double*>data(price)
+    p.budget = <const int64_t*>data(budget)
     a.marginals = data(marginals)
     a.radius = <double*>data(radius)
     a.slack = <double*>data(slack)

@@ -33,6 +33,7 @@ def infer(
     deadline: float | None = None,
     progress: Callable[[int, int], object] | None = None,
     late: BaseException | None = None,
+    budget: Array | None = None,
 ) -> tuple[Array, Array]: ...
 def message(
     table: Table,

@@ -122,7 +122,11 @@ class Component : private Positions {
         const double sent = static_cast<double>(sent_), all = 2.0 * static_cast<double>(n_);
         return p_.price[number_] * (sent + 0.03 * all + 1.0);
     }
-    double most() const { return most_of(0.0, limit() + p_.price[number_] - spent_); }
+    double most() const {
+        const double paid = limit() + p_.price[number_] - spent_;
+        return most_of(0.0, p_.budget ? least_of(paid, 0.5 * static_cast<double>(left())) : paid);
+    }
+    int64_t left() const { return p_.budget[number_] - read_rows_ - 2 * read_columns_; }
 
     bool go_up(double tightness) {
         for (int64_t i = 0; i < n_; ++i) {
@@ -271,7 +275,8 @@ class Component : private Positions {
     bool affords(int64_t i, int64_t count) {
         int64_t messages = 1;
         for_children(i, [&](int64_t) { return ++messages > 0; });
-        return spent_ + kColumn * static_cast<double>(messages * count) < limit();
+        return spent_ + kColumn * static_cast<double>(messages * count) < limit() &&
+               (!p_.budget || 2 * messages * count <= left());
     }
     void repaired(int64_t columns) {
         ++repairs_;

@@ -110,6 +110,7 @@ class Message {
             const int64_t more = listed(x.l, s.kp, limit, below, row_ + rows_);
             if (static_cast<double>(rows_ + more) > most) return;
             add_rows(s, x.l, static_cast<float>(scale), more);
+            step.rows = rows_;
             below = limit;
             weighted = bound_rest(s, x, limit, scale, a, b);
             ++step.looks;
@@ -117,9 +118,8 @@ class Message {
             const double left = choose_columns(s, a, b, threshold * weighted);
             if (left <= spare * weighted || threshold <= least) break;
         }
-        step.rows = rows_;
-        step.columns = columns_;
         if (static_cast<double>(rows_ + columns_) > most) return;
+        step.columns = columns_;
         read_columns(s, x, scale);
         const double largest = b != nullptr ? static_cast<double>(most_) : weighted;
         factor_ = std::ldexp(1.0, -std::ilogb(largest) - 1);

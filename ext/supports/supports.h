@@ -76,7 +76,8 @@ struct Problem {
     const int64_t* components;  // those to answer
     int64_t n_components;
     double tol;
-    const double* price;  // (B,) of a message of the other route, in rows of the table
+    const double* price;   // (B,) of a message of the other route, in rows of the table
+    const int64_t* budget;  // (B,) or null: rows that may be read in all, a column being two
 };
 
 // All but `taken` and `counts` say something of components that were taken only.

@@ -7,6 +7,7 @@ second order in what is left out, and behind a decided position the radius start
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,13 +17,13 @@ from valuesparse import _supports as native
 from valuesparse.inference import _certified
 from valuesparse.inference._asked import NO_COUNTS, add_counts, ask_piece
 from valuesparse.inference._memory import empty
-from valuesparse.inference._pieces import Piece, owner_of, parents_of, pieces, sizes_of
+from valuesparse.inference._pieces import Piece, owner_of, parents_of, pieces, pieces_of, sizes_of
 from valuesparse.inference._watch import Progress, Watch
 from valuesparse.models import Chain, Tree
 from valuesparse.results._certificate import Proof
 from valuesparse.results._listed import Listed, joined, listed
 
-__all__ = ["Supports", "may_pay"]
+__all__ = ["Supports", "may_pay", "may_save", "provable"]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -37,6 +38,12 @@ _LONGEST = 8192
 _LEAST_POSITIONS = 0.5
 #: What a message of the whole table takes, in rows of it, of K: in float32, and in float64.
 _PRICE_SINGLE, _PRICE_DOUBLE = 0.155, 0.33
+#: Where multiply-adds are counted, in place of time: from how many labels on rows and columns may be
+#: fewer than all; how many rows a message reads at least, and what else it does; of how many
+#: components the first say whether others pay; bytes of marginals that are made at a time.
+_LEAST_BOUGHT, _LEAST_ROWS, _BESIDE, _FEW, _BOUGHT_BYTES = 16, 3, 30.0, 4, 1 << 21
+
+Take = Callable[[Integers, Array], None]
 
 
 def may_pay(model: Chain | Tree, tol: float, single: Mask) -> bool:
@@ -45,11 +52,21 @@ def may_pay(model: Chain | Tree, tol: float, single: Mask) -> bool:
     return (
         k >= _LEAST_LABELS
         and n >= _LEAST_POSITIONS * k
-        and model.forest.listed is None
-        and model.forest.entries == k * k
-        and tol >= 64 * (k / 8 + 64) * _certified.U32
+        and provable(model, tol)
         and bool(model.dtype == np.float64 or single.all())
     )
+
+
+def may_save(model: Chain | Tree) -> bool:
+    """Return whether a call may read less of a table so, whatever time it takes."""
+    return model.n_labels >= _LEAST_BOUGHT and provable(model, 1.0)
+
+
+def provable(model: Chain | Tree, tol: float) -> bool:
+    """Return whether there is one dense table, and rounding leaves room for a tolerance."""
+    k = model.n_labels
+    one = model.forest.listed is None and model.forest.entries == k * k
+    return bool(one and tol >= 64 * (k / 8 + 64) * _certified.U32)
 
 
 class Found(NamedTuple):
@@ -70,7 +87,7 @@ class Supports:
     def __init__(self, model: Chain | Tree, table: native.Table, tol: float, single: Mask) -> None:
         n, k, count = model.forest.shape
         self._model, self._table, self._tol, self._single = model, table, tol, single
-        self._sizes = sizes_of(model)
+        self._sizes, self._owner = sizes_of(model), owner_of(model)
         self._price = np.where(single, _PRICE_SINGLE, _PRICE_DOUBLE) * k
         self._error = np.ones(n)
         self._radius, self._slack = np.full(n, np.inf), np.ones(n)
@@ -99,7 +116,8 @@ class Supports:
                 memory = empty((part.size, k), model.dtype)
             rows, own = memory[: part.size], np.empty(part.components.size)
             end = done + part.size
-            taken = self._answer(part, workers, watch, watch.part(done, end, n), rows)
+            price, progress = self._price[part.components], watch.part(done, end, n)
+            taken = self._answer(part, self._tol, price, workers, watch, progress, rows)
             sizes, fits = self._sizes[part.components], self._single[part.components]
             done += int(sizes[taken].sum())
             for single in (True, False):
@@ -118,28 +136,70 @@ class Supports:
                 lists.append(listed(rows, keep, workers))
                 places.append(np.arange(n)[part.variables])
         watch.finish(n)
-        low, high = self._log_z()
-        log_z[self.taken] = (low[self.taken] + high[self.taken]) / 2
         whole = None
         if keep is not None:
             whole = joined(lists)
             if isinstance(model, Tree):
                 whole = whole.chosen(np.argsort(np.concatenate(places)))
-        return Found(memory, log_z, counts, whole)
+        return Found(memory, self.log_z(log_z), counts, whole)
+
+    def buy(self, work: float, workers: int, watch: Watch, take: Take, tol: float) -> float:
+        """Answer components within `tol`, those with the fewest messages first, for at most `work`
+        multiply-adds; those that have been answered so are left as they are.
+
+        `take` gets the rows of some variables. Return what is left of the budget.
+        """
+        model, k = self._model, self._model.n_labels
+        steps = 2 * (self._sizes - 1)
+        able = (self.errors() > tol) & (steps > 0) & (self._sizes <= _LONGEST)
+        queue = np.argsort(steps, kind="stable")
+        queue, size, left = queue[able[queue]], _FEW, work / k
+        while queue.size:
+            # Half of what all rows would be: where that does not do, passes are the better buy.
+            most = steps[queue[:size]] * (k // 2)
+            fit = int(np.searchsorted(np.cumsum(most), left, side="right"))
+            some = np.sort(queue[: max(fit, 1)])
+            budget = np.minimum(steps[some] * (k // 2), int(left))
+            if (budget < _LEAST_ROWS * steps[some]).any():
+                break
+            taken, before = 0, self.counts.sum(axis=0)
+            for part in pieces_of(model, some, max(1, _BOUGHT_BYTES // (8 * k))):
+                rows, own = empty((part.size, k), model.dtype), np.searchsorted(some, part.components)
+                price = np.full(part.components.size, 0.5 * k + _BESIDE)
+                done = self._answer(
+                    part, tol, price, workers, watch.uncounted(), None, rows, budget[own]
+                )
+                mine = done[np.searchsorted(part.components, self._owner[part.variables])]
+                take(np.arange(self._owner.size)[part.variables][mine], rows[mine])
+                taken += int(done.sum())
+            read = self.counts.sum(axis=0) - before
+            left -= int(read[0] + 2 * read[1])
+            if 2 * taken < some.size:
+                break  # most of the rest would not pay either
+            queue, size = queue[some.size :], 2 * size
+        return left * k
+
+    def errors(self) -> Floats:
+        """Return the largest error (B,) that is proved of each component, 1 where there is none."""
+        found = np.zeros(self.taken.size)
+        np.maximum.at(found, self._owner, self._error)
+        return found
 
     def _answer(
         self,
         part: Piece,
+        tol: float,
+        price: Floats,
         workers: int,
         watch: Watch,
         progress: Progress | None,
         marginals: Array,
+        budget: Integers | None = None,
     ) -> Mask:
         """Fill the marginals of some components of a piece, and return which."""
-        model, at = self._model, part.variables
+        model, at, inside = self._model, part.variables, part.components
         if part.size == 0:
-            return np.zeros(part.components.size, dtype=bool)
-        inside = slice(int(part.components[0]), int(part.components[-1]) + 1)
+            return np.zeros(inside.size, dtype=bool)
         sizes = self._sizes[inside]
         up, ends = None, (None, None)
         if isinstance(model, Chain):
@@ -149,16 +209,20 @@ class Supports:
         order = native.Order(np.concatenate([[0], np.cumsum(sizes)]), up)
         bounds = np.zeros((2, sizes.size))
         mask = None if model.allowed is None else model.allowed[at].view(np.uint8)
-        radius, slack, error = self._radius[at], self._slack[at], self._error[at]
+        radius, slack, error = (np.empty(part.size) for _ in range(3))
         taken, counts = native.infer(
             self._table, order, model.unary[at], *ends, mask,
-            np.flatnonzero((sizes > 1) & (sizes <= _LONGEST)), self._tol, self._price[inside],
-            workers, marginals, radius, slack, error, bounds,
-            watch.left(), progress, watch.late,
+            np.flatnonzero((sizes > 1) & (sizes <= _LONGEST)), tol, price, workers, marginals,
+            radius, slack, error, bounds, watch.left(), progress, watch.late, budget,
         )  # fmt: skip
-        self._radius[at], self._slack[at], self._error[at] = radius, slack, error
-        self.taken[inside], self.counts[inside] = taken, counts
-        self._bounds[:, inside] = bounds
+        self.taken[inside] |= taken
+        self.counts[inside] += counts
+        self._bounds[:, inside[taken]] = bounds[:, taken]
+        mine = taken[np.searchsorted(inside, self._owner[at])]
+        own = np.arange(self._owner.size)[at][mine]
+        self._radius[own], self._slack[own], self._error[own] = (
+            x[mine] for x in (radius, slack, error)
+        )
         return taken
 
     def _log_z(self) -> tuple[Floats, Floats]:
@@ -171,8 +235,16 @@ class Supports:
         return self._bounds[0] - margin, self._bounds[1] + margin
 
     def proof(self, log_z: Floats) -> Proof:
-        """Return the proof of all components: of those that were not answered here, by their passes."""
-        owner = owner_of(self._model)
+        """Return the proof of all components: of those not answered here, by their passes."""
         other = _certified.proof_for(self._model, log_z, self._single)
+        return self.over(other.each(lambda: self._owner))
+
+    def over(self, other: Proof) -> Proof:
+        """Return the proof of the components that were answered, and another of the rest."""
         own = Proof(self._radius, self._slack, self._error, *self._log_z(), alike=False)
-        return own.where(self.taken, other.each(lambda: owner), self.taken[owner])
+        return own.where(self.taken, other, self.taken[self._owner])
+
+    def log_z(self, other: Floats) -> Floats:
+        """Return log Z (B,) of the components that were answered, and another of the rest."""
+        low, high = self._log_z()
+        return np.where(self.taken, (low + high) / 2, other)

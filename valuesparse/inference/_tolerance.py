@@ -18,7 +18,7 @@ from valuesparse.inference._asked import (
 )
 from valuesparse.inference._memory import empty
 from valuesparse.inference._pieces import owner_of, pieces_of, sizes_of
-from valuesparse.inference._supports import Supports, may_pay
+from valuesparse.inference._supports import Supports, may_pay, may_save, provable
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, Tree
 from valuesparse.results._certificate import Proof, interval
@@ -37,6 +37,8 @@ _SPARSE_MESSAGES = 3
 #: Bytes of marginals that are made between two looks at what `work` still buys: of variables' own
 #: scores, and by passes.
 _OWN_BYTES, _BOUGHT_BYTES = 1 << 18, 1 << 21
+#: Tolerances of supports that `work` buys, one after the other.
+_BOUGHT = (0.1, 0.01, 1e-3)
 
 
 def infer(
@@ -189,21 +191,16 @@ def _for_a_price(
     model: Chain | Tree, workers: int, watch: Watch, keep: float | None, work: float
 ) -> Any:
     """Return exact marginals of those components that `work` suffices for, the cheapest first."""
-    price = multiply_adds(model)
-    order = np.argsort(price, kind="stable")
-    bought = np.zeros(price.size, dtype=bool)
-    bought[order[np.cumsum(price[order]) <= work]] = True
-    why = f"work={work:g}"
-    if bought.all():
+    price, why = multiply_adds(model), f"work={work:g}"
+    if price.sum() <= work:
+        single = np.full(price.size, model.dtype == _SINGLE)
         if keep is not None:
             return _listed(model, workers, watch, keep, why, model.dtype == _SINGLE)
-        return _in_types(model, workers, watch, why, bought & (model.dtype == _SINGLE))
+        return _in_types(model, workers, watch, why, single)
     n, k, count = model.forest.shape
     if np.isneginf(_forest.limits_of(model)[0]):
         _forest.log_z(model, workers)  # a pass that no budget counts: is anything possible?
     sizes, owner = sizes_of(model), owner_of(model)
-    rest = ~bought[owner]
-    block, piece = (max(1, size // (8 * k)) for size in (_OWN_BYTES, _BOUGHT_BYTES))
     marginals = empty((n if keep is None else 0, k), model.dtype)
     lists: list[Listed] = []
     places: list[Integers] = []
@@ -215,46 +212,96 @@ def _for_a_price(
         lists.append(listed(np.ascontiguousarray(rows), keep, workers))
         places.append(np.arange(n)[variables])
 
+    bought, supports = _bought(model, price, work, workers, watch, take)
+    own = np.zeros(count, dtype=bool) if supports is None else supports.taken & ~bought
+    rest = ~(bought | own)[owner]
+
     def take_rest(rows: slice, found: Array) -> None:
         take(np.arange(n)[rows][rest[rows]], found[rest[rows]])
 
+    block, piece = (max(1, size // (8 * k)) for size in (_OWN_BYTES, _BOUGHT_BYTES))
     proof = local(model, block, workers, take_rest)
     log_z = (proof.log_z_lower + proof.log_z_upper) / 2
     log_z[~np.isfinite(log_z)] = proof.log_z_upper[~np.isfinite(log_z)]
+    if supports is not None:
+        proof, log_z = supports.over(proof), supports.log_z(log_z)
     paid = int(sizes[bought].sum())
     size, done, memory = (paid if keep is None else piece), 0, empty((0, k), model.dtype)
     for part in pieces_of(model, np.flatnonzero(bought), max(1, size)):
         if memory.shape[0] < part.size:
             memory = empty((part.size, k), model.dtype)
-        rows, own = memory[: part.size], np.empty(part.forest.shape[2])
+        rows, mass = memory[: part.size], np.empty(part.forest.shape[2])
         ask_piece(
-            model, part, workers, own, rows, deadline=watch.left(),
+            model, part, workers, mass, rows, deadline=watch.left(),
             progress=watch.part(done, done + part.size, n), late=watch.late,
         )  # fmt: skip
         take(part.variables, rows)
-        log_z[part.components] = own
+        log_z[part.components] = mass
         done += part.size
     if bought.any():
         exact = _certified.proof_as_given(model, log_z).each(lambda: owner)
-        proof = exact.where(bought, proof, ~rest)
+        proof = exact.where(bought, proof, bought[owner])
     watch.finish(n)
     islands = np.full(n, -1, dtype=np.int32)
     counts = (0, count, int(2 * np.maximum(sizes - 1, 0)[bought].sum()), *[0] * 7)
-    whole = joined(lists).chosen(np.argsort(np.concatenate(places))) if lists else None
+    whole = None
+    if lists:
+        last = np.empty(n, dtype=np.int64)  # what came later is closer
+        last[np.concatenate(places)] = np.arange(sum(x.size for x in places))
+        whole = joined(lists).chosen(last)
     result = _forest.result_of(
         model, None if keep is not None else marginals, log_z, islands, 1.0, counts, keep, whole
     )
-    some_bought, single = int(bought.sum()), model.dtype == _SINGLE
-    stats = _stats(
-        result, 0 if single else some_bought, some_bought if single else 0, int(price[bought].sum())
-    )
-    stats["sequences_sparse"] = 0 if model.forest.listed is None else some_bought
-    reason = (
-        f"{why}: {some_bought} of {count} {_names(model)} by two passes, the others "
-        "from their own scores, which bound what messages can add"
-    )
+    passed, single = int(bought.sum()), model.dtype == _SINGLE
+    stats = _stats(result, 0 if single else passed, passed if single else 0, int(price[bought].sum()))
+    stats["sequences_sparse"] = 0 if model.forest.listed is None else passed
+    reason = f"{why}: {passed} of {count} {_names(model)} by two passes, "
+    if supports is not None:
+        rows, columns, repairs = (int(x) for x in supports.counts.sum(axis=0))
+        stats.update(sequences_supports=int(own.sum()), rows=rows, columns=columns, repairs=repairs)
+        stats["multiply_adds"] += (rows + 2 * columns) * k
+        reason += f"{int(own.sum())} by supports, "
+    reason += "the others from their own scores, which bound what messages can add"
     fields: dict[str, Any] = {"method": "certified", "reason": reason, "stats": stats}
     return result.with_proof(proof, model, **fields)
+
+
+def _bought(
+    model: Chain | Tree,
+    price: Integers,
+    work: float,
+    workers: int,
+    watch: Watch,
+    take: Callable[[Integers, Array], None],
+) -> tuple[npt.NDArray[np.bool_], Supports | None]:
+    """Return which components have two passes, and what supports have answered of the others.
+
+    Each multiply-add goes where it brings most: to supports of little tolerance, to passes of what
+    these are too many for, to a smaller tolerance, and to passes of all.
+    """
+    bought, order = np.zeros(price.size, dtype=bool), np.argsort(price, kind="stable")
+
+    def passes(some: npt.NDArray[np.bool_], left: float) -> float:
+        chosen = order[some[order]]
+        chosen = chosen[np.cumsum(price[chosen]) <= left]
+        bought[chosen] = True
+        return left - int(price[chosen].sum())
+
+    supports = None
+    if work > 0 and may_save(model):
+        supports = Supports.of(model, 1.0, np.zeros(price.size, dtype=bool))
+    if supports is None:
+        passes(~bought, work)
+        return bought, None
+    left = float(work)
+    for number, tol in enumerate(tol for tol in _BOUGHT if provable(model, tol)):
+        left = supports.buy(left, workers, watch, take, tol)
+        if number == 0:
+            left = passes(~supports.taken, left)
+    # In float32 passes may prove less.
+    gained = _certified.proof_as_given(model, np.zeros(price.size)).error < supports.errors()
+    passes(~bought & (gained | ~supports.taken), left)
+    return bought, supports
 
 
 def local(
