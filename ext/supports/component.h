@@ -43,7 +43,7 @@ class Component : private Positions {
     void run() {
         if (n_ == 0) return;
         bool fine = attempt(1.0);
-        if (!fine && !over_) {
+        if (!fine && !over_ && spent_ < kHalf * limit()) {
             ++repairs_;
             fine = attempt(0.2);
         }
@@ -58,6 +58,8 @@ class Component : private Positions {
     static constexpr double kSpare = 0.1;
     // Costs, in rows: of a column, of a look at what is left, of a message besides, of a product.
     static constexpr double kColumn = 1.4, kLook = 8.0, kOther = 12.0, kProduct = 4.0;
+    // No second attempt pays for a first that took more than this of the other route.
+    static constexpr double kHalf = 0.5;
     // How often something is repaired, and how many labels at a time.
     static constexpr int kAgain = 3;
     static constexpr int64_t kMost = 32;
