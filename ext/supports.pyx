@@ -2,7 +2,7 @@
 """Marginals of chains and trees by messages that read a few rows and columns of a table; checks nothing."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 cimport numpy as cnp
 
@@ -35,6 +35,7 @@ cdef extern from "supports/supports.h" namespace "vs::supports" nogil:
         double tol
         const double* price
         const int64_t* budget
+        const double* entered
     cdef cppclass Answer:
         void* marginals
         double* radius
@@ -52,6 +53,8 @@ cdef extern from "supports/supports.h" namespace "vs::supports" nogil:
         double radius, share
         float* yl
         float* ye
+        const int32_t* again
+        int64_t n_again
     cdef cppclass Step:
         bint ok
         double radius, lost, scale
@@ -115,11 +118,12 @@ cdef class Order:
 def infer(
     Table table, Order order, unary, start, end, allowed, components, double tol, price,
     int threads, marginals, radius, slack, error, log_z, deadline=None, progress=None, late=None,
-    budget=None,
+    budget=None, entered=None,
 ):
     """Answer `components` within `tol`, those that this route pays for; `price` (B,) is what a
     message takes by another, in rows of the table, `budget` (B,) how many rows may be read, columns
-    counting twice.
+    counting twice. Windows of chains have `entered` (B, 2), radii of what is known from outside,
+    and errors above `tol`.
 
     Fill what belongs to them of `marginals` (N, K), `radius`, `slack`, `error` (N,) and `log_z`
     (2, B), bounds. Return (taken, counts): (B,) bool, and (B, 3) rows, columns and repairs."""
@@ -139,6 +143,7 @@ def infer(
     p.tol = tol
     p.price = <const double*>data(price)
     p.budget = <const int64_t*>data(budget)
+    p.entered = <const double*>data(entered)
     a.marginals = data(marginals)
     a.radius = <double*>data(radius)
     a.slack = <double*>data(slack)
@@ -153,9 +158,12 @@ def infer(
     return taken.view(bool), counts
 
 
-def message(Table table, bint backward, low, slack, double radius, weight, double share):
+def message(
+    Table table, bint backward, low, slack, double radius, weight, double share, again=None
+):
     """Send one message, for tests: x, enclosed by `low`, `slack` (width,) and `radius`, goes to
-    y = (x W) weight. Rows and columns above a share are read. Return (low, slack, radius, scale,
+    y = (x W) weight. Rows and columns above a share are read, then the columns `again` (int32), if
+    what they have of y is narrower. Return (low, slack, radius, scale,
     lost) of y, or None where nothing was found out."""
     yl, ye = np.zeros_like(low), np.zeros_like(low)
     cdef Trial t
@@ -167,6 +175,8 @@ def message(Table table, bint backward, low, slack, double radius, weight, doubl
     t.radius, t.share = radius, share
     t.yl = <float*>data(yl)
     t.ye = <float*>data(ye)
+    t.again = <const int32_t*>data(again)
+    t.n_again = 0 if again is None else again.shape[0]
     with nogil:
         step = c_message(table.table, t)
     return (yl, ye, step.radius, step.scale, step.lost) if step.ok else None

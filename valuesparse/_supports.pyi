@@ -34,6 +34,7 @@ def infer(
     progress: Callable[[int, int], object] | None = None,
     late: BaseException | None = None,
     budget: Array | None = None,
+    entered: Array | None = None,
 ) -> tuple[Array, Array]: ...
 def message(
     table: Table,
@@ -43,4 +44,5 @@ def message(
     radius: float,
     weight: Array,
     share: float,
+    again: Array | None = None,
 ) -> tuple[Array, Array, float, float, float] | None: ...

@@ -84,8 +84,8 @@ class Component : private Positions {
     vs::Sum logs_;                 // of all that rows were divided by
     double ends_[2] = {0.0, 0.0};  // what adding scores of the ends rounds, of log-odds
     int64_t read_rows_ = 0, read_columns_ = 0, repairs_ = 0, sent_ = 0;
-    bool over_ = false;  // it does not pay, or cannot be done
-    double mass_ = 0.0;
+    bool over_ = false;                // it does not pay, or cannot be done
+    double mass_ = 0.0, apart_ = 0.0;  // of a position: sum of q, what the radius proves
 
     // False: all labels of a position are forbidden.
     bool local(int64_t i) {
@@ -173,7 +173,7 @@ class Component : private Positions {
     // what is known says which columns of the others matter.
     bool gather(int64_t i, double tightness, Enclosure* out) {
         hold(t_.kp, psi(i), out);
-        out->g = kRounding;
+        out->g = kRounding + (p_.entered && i == 0 ? p_.entered[2 * number_] : 0.0);
         lost_ += kRounding;
         int64_t surest = -1;
         float most = 0.0f;
@@ -292,7 +292,7 @@ class Component : private Positions {
             top.l[k] = 1.0f;
             top.e[k] = 0.0f;
         }
-        nodes_[n_ - 1].above_g = 0.0;
+        nodes_[n_ - 1].above_g = p_.entered ? p_.entered[2 * number_ + 1] : 0.0;
         for (int64_t i = n_ - 1; i >= 0; --i) {
             if (!ticker_.go_on()) return give_up();
             x_ = lone(i) ? entered(i - 1) : others_;
@@ -300,8 +300,12 @@ class Component : private Positions {
             for (int again = 0; again < kAgain && error > p_.tol && repair(i); ++again) {
                 error = meet(i);
             }
-            if (!(error <= p_.tol)) return false;
-            a_.error[variable(i)] = error;
+            if (!(error <= p_.tol)) {
+                if (!p_.entered) return false;
+                error = meet(i);  // a repair that was not made has left its look in q
+                if (!(error < INFINITY)) return false;
+            }
+            a_.error[variable(i)] = least_of(error, 1.0);
             write(i, static_cast<float>(1.0 / mass_));
             if (!(lone(i) ? deliver(i, 0, i - 1, tightness) : spread(i, tightness))) return false;
         }
@@ -398,7 +402,7 @@ class Component : private Positions {
             top = V::max(top, slack);
         }
         const double most = static_cast<double>(top.hmax());
-        if (!(most > 0.01 * p_.tol * mass_)) return false;
+        if (!(most > 0.01 * p_.tol * mass_) || apart_ > p_.tol) return false;
         const int64_t count = some_of(q_, static_cast<float>(0.1 * most));
         if (!affords(i, count)) return false;
         const int64_t columns = narrow(i, count);
@@ -460,7 +464,8 @@ class Component : private Positions {
         const int64_t v = variable(i);
         a_.radius[v] = radius + 4.0 * sum_error(t_.kp);
         a_.slack[v] = u;
-        return spread * std::expm1(radius) + u * std::exp(radius) + 3.0 * sum_error(t_.kp);
+        apart_ = spread * std::expm1(radius);
+        return apart_ + u * std::exp(radius) + 3.0 * sum_error(t_.kp);
     }
 
     void write(int64_t i, float factor) {

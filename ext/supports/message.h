@@ -390,7 +390,9 @@ inline Step one_message(const Table& t, const Trial& given, Space& space) {
     Message m(t.kp, space);
     const double all = 2.0 * static_cast<double>(t.kp);
     m.send(s, x, given.weight, nullptr, 1.0, given.share, given.share, all);
-    if (m.step.ok) m.finish(s, given.weight, &y);
+    if (!m.step.ok) return m.step;
+    m.finish(s, given.weight, &y);
+    Message::reread(s, x, m.sent(), given.weight, given.again, given.n_again, &y);
     return m.step;
 }
 

@@ -26,9 +26,9 @@ class Positions {
     int64_t first_, n_, kp_;
     const int32_t* size_;  // of what lies below a position, with it
     Node* nodes_;
-    float* rows_;             // psi, a.l, a.e of each position
-    float *slots_, *sides_;   // b.l, b.e, x.l, x.e; the messages to a parent of several
-    float* rest_;             // three rows more
+    float* rows_;            // psi, a.l, a.e of each position
+    float *slots_, *sides_;  // b.l, b.e, x.l, x.e; the messages to a parent of several
+    float* rest_;            // three rows more
 
     static std::size_t index(int64_t i) { return static_cast<std::size_t>(i); }
     int64_t variable(int64_t i) const { return order_.variable[index(first_ + i)]; }

@@ -1,4 +1,5 @@
-// Products of enclosures and weights, and of enclosures: l = l l', l + e = (l + e) (l' + e'), g = g + g' and what is rounded.
+// Products of enclosures and weights, and of enclosures: l = l l', l + e = (l + e) (l' + e'), g = g
+// + g' and what is rounded.
 #pragma once
 
 #include <cmath>

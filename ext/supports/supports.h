@@ -76,8 +76,11 @@ struct Problem {
     const int64_t* components;  // those to answer
     int64_t n_components;
     double tol;
-    const double* price;   // (B,) of a message of the other route, in rows of the table
+    const double* price;    // (B,) of a message of the other route, in rows of the table
     const int64_t* budget;  // (B,) or null: rows that may be read in all, a column being two
+    // (B, 2) or null, for windows of longer chains: radii of what the first position has from below
+    // beside its scores, and the last one from above. Positions may be off by more than `tol`.
+    const double* entered;
 };
 
 // All but `taken` and `counts` say something of components that were taken only.
@@ -90,12 +93,14 @@ struct Answer {
 };
 
 // One message for tests, x -> y = (x W) weight, that reads rows and columns above given shares,
-// whatever else is lost. All rows are (kp,).
+// whatever else is lost; then the columns of some labels again. All rows are (kp,).
 struct Trial {
     bool backward;
     const float *low, *slack, *weight;
     double radius, share;
     float *yl, *ye;
+    const int32_t* again;
+    int64_t n_again;
 };
 
 // The outcome of a message.

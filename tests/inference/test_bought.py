@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 import valuesparse as vs
 from tests.inference.test_support_trees import parents
 from tests.inference.test_supports import peaked
+from valuesparse import _supports as native
 from valuesparse.inference import _supports
+from valuesparse.results._certificate import interval
 
 pytestmark = pytest.mark.simd
 
@@ -72,7 +75,7 @@ def test_more_buys_smaller_errors(name: str, kind: Any) -> None:
         assert f"{r.stats['sequences_supports']} by supports" in r.reason
         assert r.method == "certified"
     slip = 1e-3 if kind == np.float32 else 0.0  # what passes prove there
-    assert all(more <= less * 1.01 + slip for less, more in zip(errors, errors[1:], strict=False))
+    assert all(more <= less * 1.01 + slip for less, more in itertools.pairwise(errors))
     assert errors[2] < 0.1  # passes alone would leave 0.7
     assert errors[3] < 0.01
     assert vs.infer(model, work=whole).error.max() < 1e-3
@@ -139,3 +142,69 @@ def test_tables_without_supports_have_passes() -> None:
         r = vs.infer(model, work=1e5)
         assert "supports" not in r.reason
         valid(r, vs.infer(model), 1e5)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("ends", [False, True])
+def test_windows_answer_parts_of_a_long_chain(ends: bool, kind: Any) -> None:
+    rng = np.random.default_rng(5)
+    k, n = 30, 900
+    more = {x: rng.normal(size=k).astype(kind) for x in ("start", "end") if ends}
+    if ends:
+        more["allowed"] = rng.random((n, k)) < 0.8
+    table = (0.5 * rng.normal(size=(k, k))).astype(kind)
+    model = vs.Chain((8 * rng.normal(size=(n, k))).astype(kind), table, [20, n - 20], **more)
+    exact, whole, before = vs.infer(model), full(model), 1.0
+    for share in (0.15, 0.2, 0.28):
+        r = vs.infer(model, work=share * whole)
+        valid(r, exact, share * whole)
+        assert "positions by windows" in r.reason
+        assert r.error.mean() <= before
+        before = r.error.mean()
+        kept = vs.infer(model, work=share * whole, keep=0.01, threads=2)
+        assert kept.error.tobytes() == r.error.tobytes()
+        dense = kept.sparse().toarray()
+        assert np.array_equal(dense[dense > 0], r.marginals[dense > 0])
+    assert before < 0.8
+
+
+def test_messages_that_enter_a_window_are_bounded() -> None:
+    """Whatever stands outside of a window, short ones included."""
+    rng = np.random.default_rng(6)
+    better = 0
+    for _ in range(150):
+        k, first, n, after = (int(x) for x in rng.integers([2, 1, 2, 1], [12, 6, 12, 6]))
+        scale, kind = rng.choice([0.3, 2.0, 6.0]), rng.choice([1.0, 0.3])
+        unary = scale * rng.normal(size=(first + n + after, k))
+        t = kind * rng.normal(size=(k, k))
+        truth = vs.infer(vs.Chain(unary, t)).marginals[first : first + n]
+        inside = unary[first : first + n].copy()
+        radius = np.empty((1, 2))
+        for side, at in ((0, 0), (1, n - 1)):
+            low, high = t.min(axis=side), t.max(axis=side)
+            inside[at] += (low + high) / 2
+            radius[0, side] = (high - low).max() + 1e-6
+        m, (g, slack, error) = np.empty((n, k)), np.empty((3, n))
+        tol = rng.choice([0.3, 0.01])
+        taken, _ = native.infer(
+            native.Table(t), native.Order(np.array([0, n])), inside, None, None, None,
+            np.arange(1), tol, np.full(1, 1e9), 1, m, g, slack, error, np.empty((2, 1)),
+            entered=radius,
+        )  # fmt: skip
+        if not taken[0]:
+            continue
+        assert (np.abs(m - truth).max(axis=1) <= error + 1e-12).all()
+        low, high = interval(m, g, slack)
+        assert (low <= truth + 1e-12).all()
+        assert (truth <= high + 1e-12).all()
+        better += int((error < 0.5).any())
+    assert better > 50
+
+
+def test_windows_where_nothing_is_forgotten() -> None:
+    """Flat scores and a table that keeps what it is told: a few windows say so."""
+    rng = np.random.default_rng(7)
+    model = vs.Chain(0.01 * rng.normal(size=(3000, 20)), 3 * np.eye(20))
+    r = vs.infer(model, work=0.3 * full(model))
+    valid(r, vs.infer(model), 0.3 * full(model))
+    assert r.stats["multiply_adds"] < 0.2 * full(model)

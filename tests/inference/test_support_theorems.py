@@ -66,9 +66,12 @@ def enclosed(y: Array, low: Array, slack: Array, radius: float) -> bool:
 
 
 def sent(
-    rng: np.random.Generator, table: _supports.Table, w: Array
+    rng: np.random.Generator, table: _supports.Table, w: Array, again: float = 0.0
 ) -> Iterator[tuple[Array, Array, Any]]:
-    """Yield what a message is, exactly, its weight, and what was computed, of random enclosures."""
+    """Yield what a message is, exactly, its weight, and what was computed, of random enclosures.
+
+    `again`: the share of the columns that are read again.
+    """
     k = w.shape[0]
     for _ in range(EACH):
         sharp = rng.choice([0.1, 1.0, 4.0])
@@ -90,8 +93,9 @@ def sent(
         backward = bool(rng.integers(2))
         share = float(rng.choice([1e-6, 1e-3, 0.05, 0.3, 0.6]))
         rows = (padded(v, table.width) for v in (low, slack))
+        labels = np.flatnonzero(rng.random(k) < again).astype(np.int32)
         found = _supports.message(
-            table, backward, *rows, radius, padded(weight, table.width), share
+            table, backward, *rows, radius, padded(weight, table.width), share, labels
         )
         yield x @ (w.T if backward else w) * weight, weight, found
 
@@ -111,6 +115,26 @@ def test_section_2_a_message_is_enclosed(cases: int) -> None:
                 narrowed += bool((slack[: y.size] == 0).any())
     assert proved > cases / 3
     assert narrowed > cases / 5
+
+
+@pytest.mark.parametrize("cases", MANY)
+def test_section_4_columns_that_are_read_again_are_enclosed(cases: int) -> None:
+    kinds, proved, widened = itertools.cycle(TABLES), 0, 0
+    for rng, size in batches(cases, 25):
+        for _ in range(size // EACH):
+            table, w = tables(rng, next(kinds))
+            for y, weight, found in sent(rng, table, w, 0.5):
+                if found is None:
+                    continue
+                low, slack, radius, _, _ = found
+                assert enclosed(y, low[: y.size], slack[: y.size], radius)
+                # What was felt below the least number, or held from below, is slack for good.
+                assert ((slack == 0) | (slack >= np.float32(1e-19))).all()
+                assert (slack[: y.size][(y > 0) & (low[: y.size] == 0)] > 0).all()
+                proved += 1
+                widened += bool((slack[: y.size][weight > 0] > 0).any())
+    assert proved > cases / 3
+    assert widened > cases / 5
 
 
 @pytest.mark.parametrize("wrong", ["norms", "delta"])

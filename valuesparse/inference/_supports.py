@@ -1,8 +1,8 @@
-"""Chains and trees within a tolerance, by messages that read a few rows and columns of a large table.
+"""Chains and trees within a tolerance, by messages that read few rows and columns of a large table.
 
 The labels whose share of a message is not small have their rows read, and those that matter where
-it goes their columns; norms bound the rest (CERTIFICATES, sections 2 to 4 and 10). So the error is of
-second order in what is left out, and behind a decided position the radius starts anew.
+it goes their columns; norms bound the rest (CERTIFICATES, sections 2 to 4 and 10). So the error is
+of second order in what is left out, and behind a decided position the radius starts anew.
 """
 
 from __future__ import annotations
@@ -43,6 +43,10 @@ _PRICE_SINGLE, _PRICE_DOUBLE = 0.155, 0.33
 #: components the first say whether others pay; bytes of marginals that are made at a time.
 _LEAST_BOUGHT, _LEAST_ROWS, _BESIDE, _FEW, _BOUGHT_BYTES = 16, 3, 30.0, 4, 1 << 21
 
+#: Chains longer than this are answered in parts, where a budget is less than this share of what the
+#: whole may take.
+_WINDOW, _WHOLE = 160, 0.6
+
 Take = Callable[[Integers, Array], None]
 
 
@@ -81,18 +85,20 @@ class Found(NamedTuple):
 class Supports:
     """Answers those components of a model that this pays for."""
 
+    model: Chain | Tree
+    table: native.Table
     taken: Mask  # (B,) these have been answered
-    counts: Integers  # (B, 3) rows, columns and repairs of each
+    counts: Integers  # (3,) rows, columns and repairs
 
     def __init__(self, model: Chain | Tree, table: native.Table, tol: float, single: Mask) -> None:
         n, k, count = model.forest.shape
-        self._model, self._table, self._tol, self._single = model, table, tol, single
+        self.model, self.table, self._tol, self._single = model, table, tol, single
         self._sizes, self._owner = sizes_of(model), owner_of(model)
         self._price = np.where(single, _PRICE_SINGLE, _PRICE_DOUBLE) * k
         self._error = np.ones(n)
         self._radius, self._slack = np.full(n, np.inf), np.ones(n)
         self._bounds = np.zeros((2, count))
-        self.taken, self.counts = np.zeros(count, dtype=bool), np.zeros((count, 3), dtype=np.int64)
+        self.taken, self.counts = np.zeros(count, dtype=bool), np.zeros(3, dtype=np.int64)
 
     @classmethod
     def of(cls, model: Chain | Tree, tol: float, single: Mask) -> Supports | None:
@@ -106,7 +112,7 @@ class Supports:
 
         They go `size` variables at a time, of which with `keep` the marginals are listed.
         """
-        model = self._model
+        model = self.model
         n, k, count = model.forest.shape
         memory, log_z, counts, done = empty((0, k), model.dtype), np.empty(count), NO_COUNTS, 0
         lists: list[Listed] = []
@@ -149,7 +155,7 @@ class Supports:
 
         `take` gets the rows of some variables. Return what is left of the budget.
         """
-        model, k = self._model, self._model.n_labels
+        model, k = self.model, self.model.n_labels
         steps = 2 * (self._sizes - 1)
         able = (self.errors() > tol) & (steps > 0) & (self._sizes <= _LONGEST)
         queue = np.argsort(steps, kind="stable")
@@ -160,24 +166,36 @@ class Supports:
             fit = int(np.searchsorted(np.cumsum(most), left, side="right"))
             some = np.sort(queue[: max(fit, 1)])
             budget = np.minimum(steps[some] * (k // 2), int(left))
-            if (budget < _LEAST_ROWS * steps[some]).any():
-                break
-            taken, before = 0, self.counts.sum(axis=0)
+            parts = isinstance(model, Chain) and self._sizes[some[0]] > _WINDOW
+            if (parts and fit == 0 and left < _WHOLE * most[0]) or (
+                budget < _LEAST_ROWS * steps[some]
+            ).any():
+                break  # windows answer a part of it
+            taken, before = 0, self.read
             for part in pieces_of(model, some, max(1, _BOUGHT_BYTES // (8 * k))):
-                rows, own = empty((part.size, k), model.dtype), np.searchsorted(some, part.components)
-                price = np.full(part.components.size, 0.5 * k + _BESIDE)
-                done = self._answer(
-                    part, tol, price, workers, watch.uncounted(), None, rows, budget[own]
+                rows, own = (
+                    empty((part.size, k), model.dtype),
+                    np.searchsorted(some, part.components),
                 )
+                price = self.price(part.components.size)
+                done = self._answer(part, tol, price, workers, watch, None, rows, budget[own])
                 mine = done[np.searchsorted(part.components, self._owner[part.variables])]
                 take(np.arange(self._owner.size)[part.variables][mine], rows[mine])
                 taken += int(done.sum())
-            read = self.counts.sum(axis=0) - before
-            left -= int(read[0] + 2 * read[1])
+            left -= self.read - before
             if 2 * taken < some.size:
                 break  # most of the rest would not pay either
             queue, size = queue[some.size :], 2 * size
         return left * k
+
+    def price(self, count: int) -> Floats:
+        """Return what a message may take where multiply-adds are counted, in rows."""
+        return np.full(count, 0.5 * self.model.n_labels + _BESIDE)
+
+    @property
+    def read(self) -> int:
+        """Return the rows that have been read; a column counts twice."""
+        return int(self.counts[0] + 2 * self.counts[1])
 
     def errors(self) -> Floats:
         """Return the largest error (B,) that is proved of each component, 1 where there is none."""
@@ -197,7 +215,7 @@ class Supports:
         budget: Integers | None = None,
     ) -> Mask:
         """Fill the marginals of some components of a piece, and return which."""
-        model, at, inside = self._model, part.variables, part.components
+        model, at, inside = self.model, part.variables, part.components
         if part.size == 0:
             return np.zeros(inside.size, dtype=bool)
         sizes = self._sizes[inside]
@@ -211,12 +229,12 @@ class Supports:
         mask = None if model.allowed is None else model.allowed[at].view(np.uint8)
         radius, slack, error = (np.empty(part.size) for _ in range(3))
         taken, counts = native.infer(
-            self._table, order, model.unary[at], *ends, mask,
+            self.table, order, model.unary[at], *ends, mask,
             np.flatnonzero((sizes > 1) & (sizes <= _LONGEST)), tol, price, workers, marginals,
             radius, slack, error, bounds, watch.left(), progress, watch.late, budget,
         )  # fmt: skip
         self.taken[inside] |= taken
-        self.counts[inside] += counts
+        self.counts += counts.sum(axis=0)
         self._bounds[:, inside[taken]] = bounds[:, taken]
         mine = taken[np.searchsorted(inside, self._owner[at])]
         own = np.arange(self._owner.size)[at][mine]
@@ -227,7 +245,7 @@ class Supports:
 
     def _log_z(self) -> tuple[Floats, Floats]:
         """Return the bounds (B,) of the components that were answered."""
-        model = self._model
+        model = self.model
         margin = _certified.log_z_margin(
             np.zeros(1), 0.0, self._sizes, sum(_certified.largest_scores(model)),
             np.abs(self._bounds).max(axis=0),
@@ -236,7 +254,7 @@ class Supports:
 
     def proof(self, log_z: Floats) -> Proof:
         """Return the proof of all components: of those not answered here, by their passes."""
-        other = _certified.proof_for(self._model, log_z, self._single)
+        other = _certified.proof_for(self.model, log_z, self._single)
         return self.over(other.each(lambda: self._owner))
 
     def over(self, other: Proof) -> Proof:

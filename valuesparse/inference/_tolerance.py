@@ -16,12 +16,13 @@ from valuesparse.inference._asked import (
     in_types,
     pays_single,
 )
+from valuesparse.inference._local import local
 from valuesparse.inference._memory import empty
 from valuesparse.inference._pieces import owner_of, pieces_of, sizes_of
 from valuesparse.inference._supports import Supports, may_pay, may_save, provable
 from valuesparse.inference._watch import Watch
+from valuesparse.inference._windows import Found, windows
 from valuesparse.models import Chain, Tree
-from valuesparse.results._certificate import Proof, interval
 from valuesparse.results._listed import Listed, joined, listed
 
 __all__ = ["infer"]
@@ -114,7 +115,7 @@ def _with_supports(
     own, fast = int(taken.sum()), int((fits & ~taken).sum())
     if own == 0:
         return _proved(result, model, why, fits)
-    rows, columns, repairs = (int(x) for x in supports.counts.sum(axis=0))
+    rows, columns, repairs = (int(x) for x in supports.counts)
     work = int(steps[~taken].sum()) * k * k + (rows + 2 * columns) * k
     stats = _stats(result, count - own - fast, fast, work)
     stats.update(sequences_supports=own, rows=rows, columns=columns, repairs=repairs)
@@ -212,32 +213,38 @@ def _for_a_price(
         lists.append(listed(np.ascontiguousarray(rows), keep, workers))
         places.append(np.arange(n)[variables])
 
-    bought, supports = _bought(model, price, work, workers, watch, take)
+    bought, supports, left = _bought(model, price, work, workers, watch, take)
     own = np.zeros(count, dtype=bool) if supports is None else supports.taken & ~bought
     rest = ~(bought | own)[owner]
 
     def take_rest(rows: slice, found: Array) -> None:
         take(np.arange(n)[rows][rest[rows]], found[rest[rows]])
 
-    block, piece = (max(1, size // (8 * k)) for size in (_OWN_BYTES, _BOUGHT_BYTES))
+    block, some = (max(1, size // (8 * k)) for size in (_OWN_BYTES, _BOUGHT_BYTES))
     proof = local(model, block, workers, take_rest)
     log_z = (proof.log_z_lower + proof.log_z_upper) / 2
     log_z[~np.isfinite(log_z)] = proof.log_z_upper[~np.isfinite(log_z)]
+    parts: list[Found] = []
     if supports is not None:
         proof, log_z = supports.over(proof), supports.log_z(log_z)
+        parts = windows(supports, ~(bought | own), left, proof.error, workers, watch)
+    for part in parts:
+        take(part.positions, part.marginals)
+        for mine, theirs in zip(proof[:3], part[2:], strict=True):
+            mine[part.positions] = theirs
     paid = int(sizes[bought].sum())
-    size, done, memory = (paid if keep is None else piece), 0, empty((0, k), model.dtype)
-    for part in pieces_of(model, np.flatnonzero(bought), max(1, size)):
-        if memory.shape[0] < part.size:
-            memory = empty((part.size, k), model.dtype)
-        rows, mass = memory[: part.size], np.empty(part.forest.shape[2])
+    size, done, memory = (paid if keep is None else some), 0, empty((0, k), model.dtype)
+    for piece in pieces_of(model, np.flatnonzero(bought), max(1, size)):
+        if memory.shape[0] < piece.size:
+            memory = empty((piece.size, k), model.dtype)
+        rows, mass = memory[: piece.size], np.empty(piece.forest.shape[2])
         ask_piece(
-            model, part, workers, mass, rows, deadline=watch.left(),
-            progress=watch.part(done, done + part.size, n), late=watch.late,
+            model, piece, workers, mass, rows, deadline=watch.left(),
+            progress=watch.part(done, done + piece.size, n), late=watch.late,
         )  # fmt: skip
-        take(part.variables, rows)
-        log_z[part.components] = mass
-        done += part.size
+        take(piece.variables, rows)
+        log_z[piece.components] = mass
+        done += piece.size
     if bought.any():
         exact = _certified.proof_as_given(model, log_z).each(lambda: owner)
         proof = exact.where(bought, proof, bought[owner])
@@ -253,14 +260,18 @@ def _for_a_price(
         model, None if keep is not None else marginals, log_z, islands, 1.0, counts, keep, whole
     )
     passed, single = int(bought.sum()), model.dtype == _SINGLE
-    stats = _stats(result, 0 if single else passed, passed if single else 0, int(price[bought].sum()))
+    stats = _stats(
+        result, 0 if single else passed, passed if single else 0, int(price[bought].sum())
+    )
     stats["sequences_sparse"] = 0 if model.forest.listed is None else passed
     reason = f"{why}: {passed} of {count} {_names(model)} by two passes, "
     if supports is not None:
-        rows, columns, repairs = (int(x) for x in supports.counts.sum(axis=0))
-        stats.update(sequences_supports=int(own.sum()), rows=rows, columns=columns, repairs=repairs)
-        stats["multiply_adds"] += (rows + 2 * columns) * k
-        reason += f"{int(own.sum())} by supports, "
+        answered, (read, columns, repairs) = int(own.sum()), (int(x) for x in supports.counts)
+        stats.update(sequences_supports=answered, rows=read, columns=columns, repairs=repairs)
+        stats["multiply_adds"] += supports.read * k
+        reason += f"{answered} by supports, "
+        if parts:
+            reason += f"{sum(x.positions.size for x in parts)} positions by windows, "
     reason += "the others from their own scores, which bound what messages can add"
     fields: dict[str, Any] = {"method": "certified", "reason": reason, "stats": stats}
     return result.with_proof(proof, model, **fields)
@@ -273,8 +284,9 @@ def _bought(
     workers: int,
     watch: Watch,
     take: Callable[[Integers, Array], None],
-) -> tuple[npt.NDArray[np.bool_], Supports | None]:
-    """Return which components have two passes, and what supports have answered of the others.
+) -> tuple[npt.NDArray[np.bool_], Supports | None, float]:
+    """Return which components have two passes, what supports have answered of the others, and what
+    is left of the budget.
 
     Each multiply-add goes where it brings most: to supports of little tolerance, to passes of what
     these are too many for, to a smaller tolerance, and to passes of all.
@@ -291,8 +303,7 @@ def _bought(
     if work > 0 and may_save(model):
         supports = Supports.of(model, 1.0, np.zeros(price.size, dtype=bool))
     if supports is None:
-        passes(~bought, work)
-        return bought, None
+        return bought, None, passes(~bought, work)
     left = float(work)
     for number, tol in enumerate(tol for tol in _BOUGHT if provable(model, tol)):
         left = supports.buy(left, workers, watch, take, tol)
@@ -300,63 +311,4 @@ def _bought(
             left = passes(~supports.taken, left)
     # In float32 passes may prove less.
     gained = _certified.proof_as_given(model, np.zeros(price.size)).error < supports.errors()
-    passes(~bought & (gained | ~supports.taken), left)
-    return bought, supports
-
-
-def local(
-    model: Chain | Tree, block: int, workers: int, take: Callable[[slice, Array], None]
-) -> Proof:
-    """Give marginals of the variables' own scores, some rows at a time, and return their proof.
-
-    A message is a sum over rows of a table: its logarithms differ by no more than those of a row,
-    so each neighbour adds the table's range to the radius.
-    """
-    n, k, count = model.forest.shape
-    sizes, owner = sizes_of(model), owner_of(model)
-    degree = np.zeros(n, dtype=np.int64)
-    for side in _forest.ends(model):
-        degree += np.bincount(side, minlength=n)
-    low, high = _forest.limits_of(model)
-    with np.errstate(invalid="ignore", over="ignore"):
-        node, edge = _certified.largest_scores(model)
-        rounding = 16 * (k + 800 + node + edge) * _certified.U32
-        spread = high - low if np.isfinite(low) else np.inf
-        radius = np.where(degree > 0, degree * spread, 0.0) + rounding
-    slack = np.where(np.isfinite(radius), _certified.SLACK64, 1.0)
-    mass, error = np.empty(n), np.empty(n)
-    for first in range(0, n, block):
-        rows = slice(first, min(first + block, n))
-        scores = _own_scores(model, rows)
-        top = scores.max(axis=1, initial=-np.inf)
-        if np.isneginf(top).any():
-            _forest.log_z(model, workers)  # raises the error that names where nothing is left
-        weights = np.exp(scores - top[:, None])
-        sums = weights.sum(axis=1)
-        mass[rows] = top + np.log(sums)
-        marginals = (weights / sums[:, None]).astype(model.dtype)
-        lower, upper = interval(marginals, radius[rows], slack[rows])
-        error[rows] = np.maximum(marginals - lower, upper - marginals).max(axis=1, initial=0.0)
-        take(rows, marginals)
-    base = np.bincount(owner, weights=mass, minlength=count)
-    edges = np.maximum(sizes - 1, 0)
-    margin = 16 * _certified.U64 * (sizes + 1.0) * (k + 800 + node + edge)
-    with np.errstate(invalid="ignore"):
-        log_z_lower = base + np.where(edges > 0, edges * low, 0.0) - margin
-        log_z_upper = base + np.where(edges > 0, edges * high, 0.0) + margin
-    error = np.minimum(error + 2.0**-53, 1.0)
-    return Proof(radius, slack, error, log_z_lower, log_z_upper, alike=False)
-
-
-def _own_scores(model: Chain | Tree, rows: slice) -> Floats:
-    """Return the scores of some variables, those of the ends of chains included."""
-    scores = model.unary[rows].astype(_DOUBLE)
-    if isinstance(model, Chain):
-        full = np.flatnonzero(model.lengths)
-        ends = ((model.start, model.offset[full]), (model.end, model.offset[full + 1] - 1))
-        for more, at in ends:
-            if more is not None:
-                scores[at[(rows.start <= at) & (at < rows.stop)] - rows.start] += more
-    if model.allowed is not None:
-        scores[~model.allowed[rows]] = -np.inf
-    return scores
+    return bought, supports, passes(~bought & (gained | ~supports.taken), left)

@@ -1,0 +1,77 @@
+"""Marginals of variables' own scores, which cost no messages, and how far these can be off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse.inference import _certified, _forest
+from valuesparse.inference._pieces import owner_of, sizes_of
+from valuesparse.models import Chain, Tree
+from valuesparse.results._certificate import Proof, interval
+
+__all__ = ["local", "own_scores"]
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+
+
+def local(
+    model: Chain | Tree, block: int, workers: int, take: Callable[[slice, Array], None]
+) -> Proof:
+    """Give marginals of the variables' own scores, some rows at a time, and return their proof.
+
+    A message is a sum over rows of a table: its logarithms differ by no more than those of a row,
+    so each neighbour adds the table's range to the radius.
+    """
+    n, k, count = model.forest.shape
+    sizes, owner = sizes_of(model), owner_of(model)
+    degree = np.zeros(n, dtype=np.int64)
+    for side in _forest.ends(model):
+        degree += np.bincount(side, minlength=n)
+    low, high = _forest.limits_of(model)
+    with np.errstate(invalid="ignore", over="ignore"):
+        node, edge = _certified.largest_scores(model)
+        rounding = 16 * (k + 800 + node + edge) * _certified.U32
+        spread = high - low if np.isfinite(low) else np.inf
+        radius = np.where(degree > 0, degree * spread, 0.0) + rounding
+    slack = np.where(np.isfinite(radius), _certified.SLACK64, 1.0)
+    mass, error = np.empty(n), np.empty(n)
+    for first in range(0, n, block):
+        rows = slice(first, min(first + block, n))
+        scores = own_scores(model, rows)
+        top = scores.max(axis=1, initial=-np.inf)
+        if np.isneginf(top).any():
+            _forest.log_z(model, workers)  # raises the error that names where nothing is left
+        weights = np.exp(scores - top[:, None])
+        sums = weights.sum(axis=1)
+        mass[rows] = top + np.log(sums)
+        marginals = (weights / sums[:, None]).astype(model.dtype)
+        lower, upper = interval(marginals, radius[rows], slack[rows])
+        error[rows] = np.maximum(marginals - lower, upper - marginals).max(axis=1, initial=0.0)
+        take(rows, marginals)
+    base = np.bincount(owner, weights=mass, minlength=count)
+    edges = np.maximum(sizes - 1, 0)
+    margin = 16 * _certified.U64 * (sizes + 1.0) * (k + 800 + node + edge)
+    with np.errstate(invalid="ignore"):
+        log_z_lower = base + np.where(edges > 0, edges * low, 0.0) - margin
+        log_z_upper = base + np.where(edges > 0, edges * high, 0.0) + margin
+    error = np.minimum(error + 2.0**-53, 1.0)
+    return Proof(radius, slack, error, log_z_lower, log_z_upper, alike=False)
+
+
+def own_scores(model: Chain | Tree, rows: slice) -> Floats:
+    """Return the scores of some variables, those of the ends of chains included."""
+    scores = model.unary[rows].astype(np.float64)
+    if isinstance(model, Chain):
+        full = np.flatnonzero(model.lengths)
+        ends = ((model.start, model.offset[full]), (model.end, model.offset[full + 1] - 1))
+        for more, at in ends:
+            if more is not None:
+                scores[at[(rows.start <= at) & (at < rows.stop)] - rows.start] += more
+    if model.allowed is not None:
+        scores[~model.allowed[rows]] = -np.inf
+    return scores

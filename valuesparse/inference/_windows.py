@@ -1,0 +1,134 @@
+"""Windows of chains that are too dear as a whole: messages enter them from bounds.
+
+Whatever a chain has to the left of a window, the message that comes from there is a sum over rows
+of the table, with weights that are not known. So its entry for label k lies between the least and
+the largest of column k, times a factor that all labels share: an enclosure whose radius is the
+widest range of a column. Likewise from the right. Messages inside forget that radius (CERTIFICATES,
+section 2), and what is proved a few positions from the ends is as narrow as in a whole pass.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from valuesparse import _supports as native
+from valuesparse.inference._certified import largest_scores
+from valuesparse.inference._local import own_scores
+from valuesparse.inference._memory import empty
+from valuesparse.inference._supports import Array, Floats, Integers, Mask, Supports
+from valuesparse.inference._watch import Watch
+from valuesparse.models import Chain
+
+__all__ = ["Found", "windows"]
+
+#: Positions that a window answers, and how many beside these it has at each end.
+_CORE, _MARGIN = 128, 16
+#: Radii beyond this are not forgotten.
+_LARGEST_RADIUS = 25.0
+#: Of so many windows the first say whether others pay.
+_FEW = 4
+_TOL = 0.1
+
+
+class Found(NamedTuple):
+    """What windows say of some positions."""
+
+    positions: Integers  # (m,) ascending
+    marginals: Array  # (m, K)
+    radius: Floats  # (m,)
+    slack: Floats
+    error: Floats
+
+
+def windows(
+    supports: Supports, wanted: Mask, left: float, error: Floats, workers: int, watch: Watch
+) -> list[Found]:
+    """Answer parts of the chains that are `wanted` (B,), for at most `left` multiply-adds.
+
+    `error` (N,) is what is proved without. What is read is counted by `supports`.
+    """
+    model = supports.model
+    if not isinstance(model, Chain):
+        return []
+    table = model.transition.astype(np.float64)
+    columns, rows = ((table.min(axis=axis), table.max(axis=axis)) for axis in (0, 1))
+    sides = [((low + high) / 2, float((high - low).max()) + 1e-6) for low, high in (columns, rows)]
+    if not all(radius < _LARGEST_RADIUS for _, radius in sides):
+        return []
+    queue, size, k = _places(model, wanted, error), _FEW, model.n_labels
+    found: list[Found] = []
+    while len(queue):
+        cost = np.cumsum(2 * (queue[:size, 1] - queue[:size, 0] - 1) * (k // 2))
+        fit = int(np.searchsorted(cost, left / k, side="right"))
+        if fit == 0:
+            break
+        some, before = queue[:fit], supports.read
+        part = _answer(supports, some, sides, error, workers, watch)
+        left -= (supports.read - before) * k
+        found.extend(part)
+        if 2 * sum(x.positions.size for x in part) < int((some[:, 1] - some[:, 0]).sum()):
+            break  # radii are not forgotten, or supports do not pay
+        queue, size = queue[fit:], 2 * size
+    return found
+
+
+def _places(model: Chain, wanted: Mask, error: Floats) -> Integers:
+    """Return the first position of windows, and the end, those with the largest errors first."""
+    places, worst = [], []
+    for number in np.flatnonzero(wanted & (model.lengths > 2 * _MARGIN)):
+        first, end = int(model.offset[number]), int(model.offset[number + 1])
+        for core in range(first, end, _CORE):
+            places.append((max(first, core - _MARGIN), min(end, core + _CORE + _MARGIN)))
+            worst.append(float(error[core : min(end, core + _CORE)].mean()))
+    order = np.argsort(-np.array(worst), kind="stable")
+    return np.array(places, dtype=np.int64).reshape(-1, 2)[order]
+
+
+def _answer(
+    supports: Supports,
+    some: Integers,
+    sides: list[tuple[Floats, float]],
+    error: Floats,
+    workers: int,
+    watch: Watch,
+) -> list[Found]:
+    """Return what windows say better than `error`."""
+    model, k = supports.model, supports.model.n_labels
+    assert isinstance(model, Chain)
+    starts, ends = set(model.offset[:-1].tolist()), set(model.offset[1:].tolist())
+    lengths = some[:, 1] - some[:, 0]
+    offset = np.concatenate([[0], np.cumsum(lengths)])
+    unary = np.empty((int(offset[-1]), k))
+    # Adding scores rounds, too.
+    entered = np.full((len(some), 2), 2.0**-50 * sum(largest_scores(model)))
+    for i, (first, end) in enumerate(some.tolist()):
+        at = slice(int(offset[i]), int(offset[i + 1]))
+        unary[at] = own_scores(model, slice(first, end))
+        if first not in starts:
+            unary[at.start] += sides[0][0]
+            entered[i, 0] += sides[0][1]
+        if end not in ends:
+            unary[at.stop - 1] += sides[1][0]
+            entered[i, 1] += sides[1][1]
+    marginals = empty((len(unary), k), np.dtype(np.float64))
+    radius, slack, off = (np.empty(len(unary)) for _ in range(3))
+    budget = 2 * (lengths - 1) * (k // 2)
+    taken, counts = native.infer(
+        supports.table, native.Order(offset), unary, None, None, None, np.arange(len(some)), _TOL,
+        supports.price(len(some)), workers, marginals, radius, slack, off, np.zeros((2, len(some))),
+        watch.left(), None, watch.late, budget, entered,
+    )  # fmt: skip
+    supports.counts += counts.sum(axis=0)
+    found = []
+    for i in np.flatnonzero(taken):
+        at = np.arange(offset[i], offset[i + 1])
+        place = some[i, 0] + at - offset[i]
+        better = off[at] < error[place]
+        at, place = at[better], place[better]
+        error[place] = off[at]
+        found.append(
+            Found(place, marginals[at].astype(model.dtype), radius[at], slack[at], off[at])
+        )
+    return found
