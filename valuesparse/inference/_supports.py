@@ -38,8 +38,8 @@ _LONGEST = 8192
 _LEAST_POSITIONS = 0.5
 #: What a message of the whole table takes, in rows of it, of K: in float32, and in float64.
 _PRICE_SINGLE, _PRICE_DOUBLE = 0.155, 0.33
-#: Where multiply-adds are counted, in place of time: from how many labels on rows and columns may be
-#: fewer than all; how many rows a message reads at least, and what else it does; of how many
+#: Where multiply-adds are counted, in place of time: from how many labels on rows and columns may
+#: be fewer than all; how many rows a message reads at least, and what else it does; of how many
 #: components the first say whether others pay; bytes of marginals that are made at a time.
 _LEAST_BOUGHT, _LEAST_ROWS, _BESIDE, _FEW, _BOUGHT_BYTES = 16, 3, 30.0, 4, 1 << 21
 
@@ -150,10 +150,9 @@ class Supports:
         return Found(memory, self.log_z(log_z), counts, whole)
 
     def buy(self, work: float, workers: int, watch: Watch, take: Take, tol: float) -> float:
-        """Answer components within `tol`, those with the fewest messages first, for at most `work`
-        multiply-adds; those that have been answered so are left as they are.
+        """Answer components within `tol`, for at most `work` multiply-adds.
 
-        `take` gets the rows of some variables. Return what is left of the budget.
+        Those with the fewest messages come first; answers within `tol` stay as they are. `take` gets the rows of some variables. Return what is left of the budget.
         """
         model, k = self.model, self.model.n_labels
         steps = 2 * (self._sizes - 1)

@@ -285,8 +285,7 @@ def _bought(
     watch: Watch,
     take: Callable[[Integers, Array], None],
 ) -> tuple[npt.NDArray[np.bool_], Supports | None, float]:
-    """Return which components have two passes, what supports have answered of the others, and what
-    is left of the budget.
+    """Return which components have two passes, the answers of supports, and what is left to spend.
 
     Each multiply-add goes where it brings most: to supports of little tolerance, to passes of what
     these are too many for, to a smaller tolerance, and to passes of all.
