@@ -72,7 +72,7 @@ cdef extern from * nogil:
 
 
 cdef class Call:
-    """One call under way: what its polls look at. Only the main thread gets signals."""
+    """One call under way, with what its polls read. Only the main thread gets signals."""
 
     cdef Control control
     cdef object error

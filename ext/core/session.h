@@ -26,21 +26,20 @@ class Session {
     }
     Scratch* keep() { return keep_.get(); }
     Scratch* temporary() { return temporary_.get(); }
-    Scratch packing;
-
-  private:
-    // Memory kept for the next call: 256 MiB of the caller's, as much of all workers' together.
-    // Returns how much it is.
-    int64_t release() {
+    // Keeps memory for the next call, 256 MiB of the caller's, as much of all workers' together;
+    // `bytes`: how much that is.
+    void trim() {
         constexpr int64_t kKeep = int64_t{256} << 20, kLeast = int64_t{4} << 20;
         const int64_t each = count_ > 0 && kKeep / count_ > kLeast ? kKeep / count_ : kLeast;
-        int64_t bytes = packing.release(kKeep);
+        bytes = packing.release(kKeep);
         for (int i = 0; i < count_; ++i) {
             bytes += keep_[i].release(each) + temporary_[i].release(each);
         }
-        return bytes;
     }
+    Scratch packing;
+    int64_t bytes = 0;
 
+  private:
     std::unique_ptr<Scratch[]> keep_, temporary_;
     int count_ = 0;
 };

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "core/sum.h"
+#include "crf/scorer.h"
 #include "simd/level.h"
 
 namespace vs::crf {
@@ -205,22 +206,20 @@ void Evaluator::chunk_task(Job& job, int64_t task, int worker) {
     for (int64_t& o : chunk.offset) o -= i0;
     for (int64_t& e : chunk.edge) e -= c_.edge[s0];
     for (int64_t s = s0; s < s1; ++s) {
-        double largest = 0.0;
-        for (int64_t i = c_.offset[s]; i < c_.offset[s + 1]; ++i) {
-            const double* u = unary + (i - i0) * K;
-            bool fine = true;
-            for (int64_t k = 0; k < K; ++k) {
-                const double x = std::fabs(u[k]);
-                fine &= x <= kLargest64;
-                largest = std::max(largest, x);
-            }
-            if (fine) continue;
+        const int64_t first = c_.offset[s], last = c_.offset[s + 1];
+        const double* u = unary + (first - i0) * K;
+        for (int64_t i = first; i < last; ++i) {
+            if (all_within(u + (i - first) * K, K, kLargest64)) continue;
             job.overflow.store(i);
             job.control->stop.store(kOverflow);
             return;
         }
         bool narrow = false;
         if (job.narrow) {
+            double largest = 0.0;
+            for (int64_t j = 0; j < (last - first) * K; ++j) {
+                largest = std::max(largest, std::fabs(u[j]));
+            }
             largest += largest_pair_;
             narrow = !reads_pairs_ && !partial(s) && largest <= job.narrow->most[s];
             job.narrow->scores[s] = largest;

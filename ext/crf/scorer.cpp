@@ -28,19 +28,6 @@ void WeightRows::add(const int32_t* labels, const double* weights, int64_t n) {
 
 namespace {
 
-// Whether all are within ±limit, which NaN is not. As integers, because compilers know how to do
-// that side by side: magnitudes are in the order of their bits.
-bool all_within(const double* x, int64_t n, double limit) {
-    int64_t top, beyond = 0;
-    std::memcpy(&top, &limit, sizeof top);
-    for (int64_t i = 0; i < n; ++i) {
-        int64_t bits;
-        std::memcpy(&bits, x + i, sizeof bits);
-        beyond |= top - (bits & INT64_MAX);
-    }
-    return beyond >= 0;
-}
-
 VS_INLINE void add_row(const WeightRows& rows, int32_t id, double value, double* score) {
     const int64_t at = rows.begin[id], n = rows.size[id];
     const double* const w = rows.weight.data() + at;

@@ -1,6 +1,8 @@
 // Scores of labels at items: rows of weights of the attributes that a model knows, added up.
 #pragma once
 
+#include <cstring>
+
 #include "crf/dictionary.h"
 #include "pool/pool.h"
 
@@ -19,6 +21,19 @@ struct WeightRows {
     // A row of `n` labels, ascending.
     void add(const int32_t* labels, const double* weights, int64_t n);
 };
+
+// Whether all are within ±limit, which NaN is not. As integers, because compilers know how to do
+// that side by side: magnitudes are in the order of their bits.
+inline bool all_within(const double* x, int64_t n, double limit) {
+    int64_t top, beyond = 0;
+    std::memcpy(&top, &limit, sizeof top);
+    for (int64_t i = 0; i < n; ++i) {
+        int64_t bits;
+        std::memcpy(&bits, x + i, sizeof bits);
+        beyond |= top - (bits & INT64_MAX);
+    }
+    return beyond >= 0;
+}
 
 // Writes rows [first, last) of `unary` (N, K). Returns the first item with a score that is not
 // within ±limit, or -1.

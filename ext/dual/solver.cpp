@@ -8,7 +8,6 @@ namespace vs::dual {
 namespace {
 
 constexpr int64_t kPairsInTask = 4096, kEdgesInTask = 8192, kEntriesInTask = 256;
-constexpr int64_t kAbreast = 64;                  // pairs
 constexpr int64_t kEvery = 10;                    // iterations from one bound to the next
 constexpr int64_t kAlone = 20;                    // iterations before Newton's method
 constexpr int64_t kAgain = 4;                     // times as many until it is tried again

@@ -34,7 +34,7 @@ struct PathPass : Pass {
     bool again = false;  // chunks whose entries were wrong are done again
     double agree = 0.0;  // see CutRule
     int64_t run_in = 0;  // the answer of a probe
-    // Of passes to the best states: the table, or null where each edge has its own; one per worker.
+    // In passes to the best states: the table, or null where each edge has its own; one per worker.
     const Scores* scores = nullptr;
     ScanBackoff* backoff = nullptr;
 };

@@ -157,7 +157,7 @@ class BestTasks {
         return true;
     }
 
-    // What a chunk leaves behind.
+    // Keeps how a chunk has ended.
     void keep(const BestLane<In>& s, int64_t chunk, bool guessed) {
         vs::ChunkEnd& end = pass_->chunk_end[chunk];
         end.status = s.dead ? vs::kInfeasible : vs::kOk;

@@ -5,6 +5,7 @@
 namespace vs {
 // Longest first (ties: lowest index), by counting where lengths are ordinary.
 std::vector<int64_t> PathCall::by_length(const std::vector<int64_t>& order) const {
+    if (order.size() < 2) return order;
     int64_t longest = 0;
     for (int64_t s : order) longest = std::max(longest, length(c_, s));
     std::vector<int64_t> sorted(order);

@@ -20,7 +20,8 @@ int32_t worse(int32_t a, int32_t b) {
 Cuts PathCall::cut(std::vector<int64_t>& order, PathPass& p, Verb probe) {
     const CutRule rule = cut_rule();
     Cuts cuts;
-    if (rule.least < 0) return cuts;
+    // The longest is the first.
+    if (rule.least < 0 || order.empty() || length(c_, order[0]) < rule.least) return cuts;
     p.scratch = session_.temporary();
     p.agree = rule.agree;
     std::vector<int64_t> in_chunks, rest;

@@ -114,7 +114,8 @@ class Exact {
     using T = typename D::T;
     using Row = typename D::Row;
 
-    Exact(D& d, Ticker& t) : d_(d), t_(t) {}
+    Exact(D& d, Ticker& t)
+        : d_(d), t_(t), fetches_(d.K * static_cast<int64_t>(sizeof(typename D::In)) > kLine / 2) {}
 
     // Forward messages of positions [i0, i1) of lanes[0..m), which all have that many. MADE: so
     // were their local factors, all of them.
@@ -123,7 +124,9 @@ class Exact {
         const T* x[vs::kMostTogether];
         T* y[vs::kMostTogether];
         int64_t edge[vs::kMostTogether];
-        double shift[vs::kMostTogether] = {};
+        double shift[vs::kMostTogether];
+        for (int r = 0; r < m; ++r) shift[r] = 0.0;
+        const bool kept = role == Role::kStore && lanes[0].alpha;  // and so are those of all lanes
         for (int64_t i = i0; i < i1; ++i) {
             if (!t_.go_on(m)) return false;
             if (i > 0) {
@@ -143,7 +146,7 @@ class Exact {
                 if (MADE) continue;
                 probe[r] =
                     d_.probe(s.begin + i, i == 0 && s.head, i == s.n - 1 && s.tail, psi_of(s, i));
-                if (i + kAhead < s.n) {
+                if (fetches_ && i + kAhead < s.n) {
                     d_.prefetch(s.begin + i + kAhead);
                     if (!s.alpha && s.out) row_prefetch_write(s.out + (i + kAhead) * d_.K, d_.K);
                 }
@@ -171,6 +174,7 @@ class Exact {
                     s.log_end = d_.log_sum(a);
                     if (s.left_f) copy(a, s.left_f);
                 }
+                if (kept) continue;
                 if (role == Role::kMeet) {
                     meet(s, i, a, nullptr);
                 } else if (role == Role::kPass) {
@@ -192,12 +196,14 @@ class Exact {
         T* y[vs::kMostTogether];
         int64_t edge[vs::kMostTogether];
         double unused = 0.0;  // log Z is read off the forward messages
+        bool run_in = false;
+        for (int r = 0; r < m; ++r) run_in |= lanes[r].last < lanes[r].n;
         for (int64_t j = j0; j < j1; ++j) {
             if (!t_.go_on(m)) return false;
             for (int r = 0; r < m; ++r) {
                 Lane<D>& s = lanes[r];
                 const int64_t i = s.n - 1 - j;
-                if (i >= kAhead) {
+                if (fetches_ && i >= kAhead) {
                     if (s.out) row_prefetch_write(s.out + (i - kAhead) * d_.K, d_.K);
                     if (!s.psi_rows) d_.prefetch(s.begin + i - kAhead);
                 }
@@ -226,7 +232,7 @@ class Exact {
                 edge[r] = s.edge + i;
             }
             if (j > 0) d_.backward(edge, m, x, y);
-            for (int r = 0; r < m; ++r) {
+            for (int r = 0; run_in && r < m; ++r) {
                 Lane<D>& s = lanes[r];
                 if (j + 1 != s.n - s.last) continue;  // the message has run in
                 if (s.entry_b) copy(s.y, s.entry_b);
@@ -359,8 +365,11 @@ class Exact {
         for (int k = 0; k < d_.K; ++k) put(row, k, x[k]);
     }
 
+    static constexpr int64_t kLine = 64;  // bytes
+
     D& d_;
     Ticker& t_;
+    const bool fetches_;  // rows that are fetched by the line need no help
 };
 
 }  // namespace VS_NS

@@ -111,6 +111,7 @@ ForestPlan plan_best(const Chains& c, const std::vector<int64_t>& order, const C
     plan.nanoseconds = cost * static_cast<double>(c.n_positions);
     add_chunks(cuts, kBestTogether, cost, 1e300, plan,
                [](const Chunk& part) { return static_cast<double>(part.end - part.begin - 1); });
+    plan.tasks.reserve(plan.tasks.size() + static_cast<int64_t>(order.size() - cuts.end.size()));
     for (size_t i = cuts.end.size(); i < order.size(); ++i) {
         const int64_t at = static_cast<int64_t>(i);
         plan.tasks.add(TaskKind::kSequences, at, at + 1,

@@ -36,7 +36,7 @@ double node_cost(int64_t labels);  // in trees
 ForestPlan plan_path(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts,
                      int threads, bool split, int64_t expectations, double slower);
 
-// Of passes to the best states: groups of chunks, and sequences.
+// Passes to the best states: groups of chunks, and sequences.
 ForestPlan plan_best(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts);
 
 // Upward passes of all blocks, children first, then downward passes, parents first. Items count

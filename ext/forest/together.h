@@ -11,7 +11,7 @@ constexpr int kMostTogether = 32;
 
 // Messages of a lane that take no more lie beside those of the others; longer ones apart.
 constexpr int64_t kStoredBytes = int64_t{256} << 10;
-// Of chunks, which are longer for less of them to run in.
+// The same for chunks, which are longer for less of them to run in.
 constexpr int64_t kChunkBytes = int64_t{512} << 10;
 
 // How many sequences, or chunks, a pass to the best states takes side by side: none waits for the

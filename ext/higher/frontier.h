@@ -53,8 +53,8 @@ class Frontier {
     void found() { --room_; }  // one way
 
   private:
-    // Of equals, that which came first among the heads of the node, read from the end, where their
-    // ways part.
+    // Among equals that comes first which came first among the heads of the node, read from the
+    // end, where their ways part.
     struct Better {
         const std::vector<Node>* taken;
         bool operator()(Node a, Node b) const {

@@ -41,7 +41,7 @@ struct FewStates {
 // False: refused, and nothing that was written counts.
 bool expect(const FewStates& f, const PoolApi& pool, int threads, Control* control);
 
-// The best states, in logarithms. Of equals the first state wins, as in the engine of chains.
+// The best states, in logarithms. Among equals the first state wins, as in the engine of chains.
 struct BestStates {
     int64_t n, states, padded, sequences;
     const int64_t* offset;                 // (sequences + 1,)

@@ -11,13 +11,13 @@
 
 namespace vs::parser {
 
-// What a line says of an arc, by template and by the direction and distance of the arc: the sum of
-// the three weights of its line that count, in the order in which `score` adds them.
+// The score of an arc from one line of memory, by template and by the direction and distance of the
+// arc: the sum of the three weights of the line that count, in the order in which `score` adds them.
 class ArcWeights {
   public:
     static constexpr int kClasses = 2 * kBins;
 
-    // Of the first set of templates, which have no names. Both stay where they are.
+    // Takes the first set of templates, which have no names. Both stay where they are.
     ArcWeights(const Templates& templates, const float* weights)
         : set_(templates.sets[0]), weights_(weights) {}
 
@@ -42,7 +42,7 @@ class ArcScores {
   public:
     // Sentences that are scored together: the next from `first` on, before `last`.
     static int64_t end(const int64_t* offset, int64_t first, int64_t last);
-    // Of sentences [first, last), laid end to end.
+    // Scores sentences [first, last), laid end to end.
     void score(const ArcWeights& weights, const uint32_t* words, const int64_t* offset,
                int64_t first, int64_t last);
     // (n n,) of a sentence, by modifier, then head: the bits that `Scorer` has.
@@ -63,7 +63,7 @@ class ArcScores {
     void lay_out();
     // Hashes of the heads and of the modifiers of templates [t, t + count), in rows_.
     void hash(const Set& set, int64_t t, int64_t count);
-    // What templates from t on add to the sums; `values` are hashes of what they hold as well.
+    // Adds templates from t on to the sums; `values` are hashes of what they hold as well.
     template <int kCount, bool kValues>
     void add(const ArcWeights& weights, int64_t t, const uint32_t* values);
     void add_between(const ArcWeights& weights, int64_t t);

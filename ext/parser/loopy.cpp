@@ -175,7 +175,7 @@ bool Loopy::begin_odds(const Parts& parts, const double* theta) {
     return largest < kModest && read_odds();
 }
 
-// Of the arcs that are in pairs.
+// Odds of the arcs that are in pairs; false: some are out of range.
 bool Loopy::read_odds() {
     for (const int32_t a : few_) {
         if (!(std::fabs(total_[at(a)]) < kOdds)) return false;

@@ -13,7 +13,7 @@ namespace {
 // have to be waited for, are small.
 constexpr int64_t kLeastWords = 200, kMostWords = 12000;
 
-// What a sentence costs beside others.
+// Cost of a sentence beside others.
 double cost_of(int64_t n) { return static_cast<double>(n) * static_cast<double>(n + 8); }
 
 Tasks tasks_of(const Corpus& corpus, int threads) {

@@ -19,7 +19,7 @@ struct Model {
     const float* pruner_weights = nullptr;
     const Labels* labels = nullptr;
     const float* label_weights = nullptr;
-    // Of arcs, or of the pruner where there is one; null: a dictionary has them.
+    // Weights of arcs, or of the pruner where there is one; null: a dictionary has them.
     ArcWeights* arcs = nullptr;
 };
 

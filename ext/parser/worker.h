@@ -65,7 +65,7 @@ class Worker {
         return scores_.data();
     }
     const double* known() const { return scores_.data(); }  // those that were read
-    // The same by pieces: room for all, then those of parts [first, last).
+    // The same by pieces: memory for all, then those of parts [first, last).
     void begin_scores() { scores_.resize(at(parts_.size())); }
     template <class T>
     void score(const T* weights, int64_t first, int64_t last) {

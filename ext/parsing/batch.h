@@ -28,7 +28,7 @@ struct Fault {
     int64_t sentence = -1, head = -1, modifier = -1;  // head -1: no tree
 };
 
-// The largest magnitude of a finite score: exponents of wide numbers have room for all sums.
+// The largest magnitude of a finite score: exponents of wide numbers hold all sums.
 constexpr double kLargestScore = 1e14;
 
 // log Z of each (sentences,), and P(arc) of all one after the other, as the scores; P(part) of

@@ -78,6 +78,11 @@ class Tasks {
     TaskKind kind(int64_t task) const { return kind_[at(task)]; }
     Item item(int64_t task) const { return item_[at(task)]; }
 
+    void reserve(int64_t tasks) {
+        kind_.reserve(at(tasks));
+        item_.reserve(at(tasks));
+        cost_.reserve(at(tasks));
+    }
     int64_t add(TaskKind kind, int64_t first, int64_t last, double cost) {
         kind_.push_back(kind);
         item_.push_back({first, last});

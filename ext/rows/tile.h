@@ -53,6 +53,7 @@ struct Tiling {
     bool tail;           // a narrower last vector
     bool lone;           // the last column stands alone: a dot product over l, not a vector
     int units, n_tiles;  // vectors in all; tiles
+    int small, large;    // vectors of a tile; tiles that have one more
 
     explicit Tiling(int64_t labels) {
         K = static_cast<int>(labels);
@@ -64,12 +65,11 @@ struct Tiling {
         if (rest > 0 && !tail && !lone) ++full;
         units = full + (tail ? 1 : 0);
         n_tiles = units <= kTileUnitsOne ? 1 : (units + kTileUnits - 1) / kTileUnits;
+        small = units / n_tiles;
+        large = units % n_tiles;
     }
     // First unit of tile t; tiles differ by at most one unit.
-    int first_unit(int t) const {
-        const int small = units / n_tiles, large = units % n_tiles;
-        return t * small + (t < large ? t : large);
-    }
+    int first_unit(int t) const { return t * small + (t < large ? t : large); }
     int tile_full(int t) const {  // whole vectors of tile t
         return first_unit(t + 1) - first_unit(t) - (tail && t == n_tiles - 1 ? 1 : 0);
     }
@@ -126,14 +126,21 @@ static void tile_kernel(const T* e, int l0, int l1, const T* const* x, T* const*
     });
 }
 
+// A tile of few vectors has registers left for more rows.
+constexpr int kNarrowUnits = 2, kNarrowRows = kMaxRows > 4 ? kMaxRows : 4;
+constexpr bool rows_fit(int rows, int units) { return rows <= kMaxRows || units <= kNarrowUnits; }
+
 template <class A, class T, int M>
 static void tile_rows(int full, bool tail, const T* e, int l0, int l1, const T* const* x,
                       T* const* y) {
     constexpr bool can_tail = Tail<T>::N < Vec<T>::N;
-#define VS_TILE(NV)                                                                   \
-    case NV:                                                                          \
-        return tail && can_tail ? tile_kernel<A, T, M, NV, can_tail>(e, l0, l1, x, y) \
-                                : tile_kernel<A, T, M, NV, false>(e, l0, l1, x, y);
+#define VS_TILE(NV)                                                                              \
+    case NV:                                                                                     \
+        if constexpr (rows_fit(M, NV + 1) && can_tail) {                                         \
+            if (tail) return tile_kernel<A, T, M, NV, true>(e, l0, l1, x, y);                    \
+        }                                                                                        \
+        if constexpr (rows_fit(M, NV)) return tile_kernel<A, T, M, NV, false>(e, l0, l1, x, y);  \
+        return;
     switch (full) {
         VS_TILE(0)
         VS_TILE(1)
@@ -151,7 +158,7 @@ static void tile_rows(int full, bool tail, const T* e, int l0, int l1, const T* 
 }
 
 constexpr int kBlockBytes = 24 << 10;  // of a tile, in the fastest cache beside rows
-// Of a block of a sum: proofs count them (inference/_certified.py).
+// Rows of a block of a sum: proofs count them (inference/_certified.py).
 constexpr int kSumRows = 128, kFewestSumRows = 32;
 static_assert(kBlockBytes / 4 / (kTileUnitsOne * Vec<float>::N) >= kFewestSumRows, "see above");
 
@@ -175,26 +182,29 @@ static VS_INLINE void lone_column(const T* e, int Kp, const T* const* x, T* cons
 template <class A, class T>
 static void messages(const Tiling<T>& g, const T* packed, int rows, const T* const* x,
                      T* const* y) {
-    constexpr int step = A::kManyRows ? kMaxRows : 1;
-    T* out[step];
+    constexpr int most = A::kManyRows ? kNarrowRows : 1;
+    T* out[most];
     for (int t = 0; t < g.n_tiles; ++t) {
         const T* e = packed + g.offset(t);
         const int column = g.first_unit(t) * Vec<T>::N;
         const int full = g.tile_full(t);
         const bool tail = g.tile_tail(t);
         const int width = g.width(t);
-        const int fits = kBlockBytes / static_cast<int>(sizeof(T)) / width;
-        const int block = !A::kManyRows ? g.K : fits < kSumRows ? fits : kSumRows;
+        const bool narrow = A::kManyRows && full + (tail ? 1 : 0) <= kNarrowUnits;
+        const int step = narrow ? most : A::kManyRows ? kMaxRows : 1;
+        int block = g.K;
+        if (A::kManyRows && g.K > kFewestSumRows) {
+            const int fits = kBlockBytes / static_cast<int>(sizeof(T)) / width;
+            block = fits < kSumRows ? fits : kSumRows;
+        }
         for (int l0 = 0, l1; l0 < g.K; l0 = l1, e += static_cast<int64_t>(block) * width) {
             l1 = g.K - l0 < block ? g.K : l0 + block;
             for (int r = 0; r < rows; r += step) {
                 const int m = rows - r < step ? rows - r : step;
                 for (int i = 0; i < m; ++i) out[i] = y[r + i] + column;
                 if (m == 1) tile_rows<A, T, 1>(full, tail, e, l0, l1, x + r, out);
-                if constexpr (step >= 2) {
+                if constexpr (most > 1) {
                     if (m == 2) tile_rows<A, T, 2>(full, tail, e, l0, l1, x + r, out);
-                }
-                if constexpr (step >= 4) {
                     if (m == 3) tile_rows<A, T, 3>(full, tail, e, l0, l1, x + r, out);
                     if (m == 4) tile_rows<A, T, 4>(full, tail, e, l0, l1, x + r, out);
                 }

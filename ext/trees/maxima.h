@@ -82,9 +82,4 @@ class BestSpans {
     double* weight_;
 };
 
-inline int64_t maxima_scratch(int64_t n) {
-    const int64_t ld = row_of(n);
-    return 2 * (n + 1) * ld + ld + Eisner<MaxPlus>::scratch(n) + Odds<MaxPlus>::scratch(n, ld);
-}
-
 }  // namespace VS_NS

@@ -49,15 +49,15 @@ inline double nothing(const vs::trees::Arcs& arcs, int64_t n, double answer) {
     return answer;
 }
 
-// What `more` and `head_joints` need.
+// Keeps the sums that `more` and `head_joints` need.
 template <class T>
-void hold(const double* shift, const T* weight, const T* rest, const T* total, T* room,
+void hold(const double* shift, const T* weight, const T* rest, const T* total, T* space,
           vs::trees::Sums* sums) {
     sums->shift = shift;
     sums->weight = weight;
     sums->rest = rest;
     sums->total = total;
-    sums->odds = room;
+    sums->odds = space;
     sums->rows = false;
 }
 
@@ -130,10 +130,10 @@ double sum_trees(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, doub
     if (A::doubtful()) return *doubt = true, 0.0;
     const double log_det = solved ? A::log_product(pivot, n, s.single_root ? 1 : 0) : -INFINITY;
     if (log_det == -INFINITY) return nothing(arcs, n, log_det);
-    T* room = pieces.take<T>(Odds<A>::scratch(n, ld));
-    Odds<A> odds(weight, hit, n, ld, room);
+    T* space = pieces.take<T>(Odds<A>::scratch(n, ld));
+    Odds<A> odds(weight, hit, n, ld, space);
     if (A::doubtful()) return *doubt = true, 0.0;
-    if (sums) hold(o.shift, weight, hit, odds.total(), room, sums);
+    if (sums) hold(o.shift, weight, hit, odds.total(), space, sums);
     odds.tell(o.shift, arcs);
     return log_det + o.sum;
 }
@@ -170,13 +170,13 @@ double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs,
     }
     if (arcs.marginal || arcs.complement || arcs.ratio || sums) {
         eisner.outside(rest);
-        T* room = pieces.take<T>(Odds<A>::scratch(n, ld));
-        Odds<A> odds(weight, rest, n, ld, room);
+        T* space = pieces.take<T>(Odds<A>::scratch(n, ld));
+        Odds<A> odds(weight, rest, n, ld, space);
         if (A::doubtful() && (A::too_small(z, n) || vanished<A>(weight, rest, n, ld))) {
             return *doubt = true, 0.0;
         }
         if (sums) {
-            hold(o.shift, weight, rest, odds.total(), room, sums);
+            hold(o.shift, weight, rest, odds.total(), space, sums);
             sums->spans = spans;
             sums->children = pieces.take<T>(Children<A>::scratch(n));
         }

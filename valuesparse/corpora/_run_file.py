@@ -57,7 +57,7 @@ class RunFile:
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any], names: Collection[str]) -> None:
-        self._folder, self._settings = folder, dict(settings)
+        self._settings = dict(settings)
         self._path = folder / RUN
         self._next = 0.0
         self._shards: dict[str, Shard] = {}

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse.inference import _mean_field, _spanning
-from valuesparse.inference._dual import best_forest, probabilities, shares
+from valuesparse.inference._trw import best_forest, probabilities, shares
 from valuesparse.inference._methods import (
     BP,
     TRW,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from valuesparse import _messages
 from valuesparse.factors import Structured, Table
-from valuesparse.inference._dual import best_forest
+from valuesparse.inference._trw import best_forest
 from valuesparse.inference._methods import BP, MeanField, StructuredMeanField
 from valuesparse.inference._network import (
     Held,
