@@ -239,8 +239,9 @@ class IslandResult(ForestResult[Model], Generic[Model]):
         True
         """
         model = self._conditioned()
-        # Marginals with a tolerance are not those that the entropy is made from.
-        fill = model is not self._model or self._dense is None or self.method == "certified"
+        # Marginals with a tolerance, or zeros where none is listed, are not those it is made from.
+        listed = self._listed is not None
+        fill = model is not self._model or listed or self.method == "certified"
         shape = self.islands.size, model.n_labels
         marginals = np.empty(shape, model.dtype) if fill else self.marginals
         log_z, score, size = self._engine.expected_scores(model, threads, marginals, fill)
