@@ -286,7 +286,10 @@ class IslandResult(ForestResult[Model], Generic[Model]):
         except ImportError as error:
             raise ImportError("to_frame needs pandas: pip install pandas") from error
         rows = pandas.MultiIndex.from_arrays(list(index.values()), names=list(index))
-        columns = range(self._model.n_labels) if labels is None else list(labels)
+        k = self._model.n_labels
+        columns = range(k) if labels is None else list(labels)
+        if len(columns) != k:
+            raise ValueError(f"labels must have a name for each of {k} labels, got {len(columns)}")
         return pandas.DataFrame(self.marginals, index=rows, columns=columns, copy=True)
 
     def __repr__(self) -> str:
