@@ -39,6 +39,8 @@ def as_array(name: str, value: npt.ArrayLike) -> Array:
         array = np.asarray(value)
     except ValueError as error:
         raise ValueError(f"{name} must be one array, its rows all of one shape: {error}") from None
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ValueError(f"{name} has masked entries, which stand for nothing: fill them first")
     # Numbers inside of packed records stand where C++ may not read them.
     return array if array.flags.aligned else array.copy()
 
@@ -77,7 +79,7 @@ def require_potentials(
         index = tuple(int(i) for i in np.unravel_index(bad, array.shape))
         value = float(array[index])
         shown = index if place_of is None else place_of(index)
-        place = f"{name}[{', '.join(map(str, shown))}]"
+        place = f"{name}[{', '.join(map(str, shown))}]" if shown else name
         if math.isfinite(value):
             largest = min(_forest.LARGEST[array.dtype.name], most)
             raise ValueError(

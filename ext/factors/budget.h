@@ -4,6 +4,7 @@
 #include <functional>
 #include <new>
 
+#include "core/problem.h"
 #include "core/wide.h"
 #include "factors/inputs.h"
 #include "factors/shift.h"
@@ -27,10 +28,15 @@ class Budget final : public Inputs {
 
     double sums(const double* odds, double* ratio, double* scratch) const noexcept override {
         if (budget_ == k_) return free(odds, ratio, false);
-        double far = 0.0;
+        double far = 0.0, total = 0.0;
         for (int64_t i = 0; i < k_; ++i) {
-            if (std::fabs(odds[i]) < INFINITY) far = std::max(far, std::fabs(odds[i]));
+            const double size = std::fabs(odds[i]);
+            if (size == INFINITY) continue;
+            far = std::max(far, size);
+            total += size;
         }
+        // Messages that grew round a cycle: beside the best configuration nothing is seen.
+        if (total > kCarriedSum) return maxima(odds, ratio, scratch);
         // Products of b odds; of k inputs (e k / b)^b sets of b can be chosen, at most.
         const auto most = static_cast<double>(budget_ + 1);
         const double sets = 1.0 + std::log(static_cast<double>(k_) / most);

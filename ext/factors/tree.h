@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "core/problem.h"
 #include "factors/structured.h"
 #include "trees/trees.h"
 
@@ -44,6 +45,7 @@ class Tree final : public Structured {
         const double base = read(in, scores, forced);
         if (base == -INFINITY) return base;
         const trees::Sentence s{scores, n_, single_};
+        best = best || !carried(scores);
         double mass;
         if (best && kind_ == trees::Kind::kTree) {
             mass = g_trees->best(kind_, s, reinterpret_cast<int64_t*>(found), work);
@@ -85,6 +87,7 @@ class Tree final : public Structured {
         const double base = read(in, scores, forced);
         std::fill(out, out + count, 0.0);
         if (base == -INFINITY) return base;
+        if (!carried(scores)) return Structured::joint(in, count, pairs, out, work);
         std::vector<trees::Pair> asked(static_cast<size_t>(count));
         bool alone = false;
         for (int64_t i = 0; i < count; ++i) {
@@ -146,6 +149,16 @@ class Tree final : public Structured {
             }
         }
         return base;
+    }
+
+    // Whether sums over trees can carry these scores. Messages that grew round a cycle may be larger:
+    // beside the best tree nothing is seen then.
+    bool carried(const double* scores) const noexcept {
+        double total = 0.0;
+        for (int64_t i = 0; i < size_of_scores(); ++i) {
+            if (scores[i] > -INFINITY) total += std::fabs(scores[i]);
+        }
+        return total <= kCarriedSum;
     }
 
     // ratio (k,): the best score with an arc, less its own, minus the best without it: two runs for

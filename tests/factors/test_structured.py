@@ -234,3 +234,53 @@ def test_a_kind_of_ones_own_has_the_rest_for_nothing() -> None:
         with pytest.raises(NotImplementedError, match="AnyOf"):
             verb()
     assert isinstance(factor, Structured)
+
+
+def test_log_potential_of_one_configuration_and_of_many() -> None:
+    for factor in (Xor(4, 5, 6, negated=(1,)), vs.factors.Tree([(0, 1), (0, 2), (1, 2)], (0, 1, 2))):
+        rows = np.array(list(itertools.product((0, 1), repeat=3)))
+        found = factor.log_potential(rows)
+        assert found.shape == (8,)
+        assert [float(factor.log_potential(row.tolist())) for row in rows] == found.tolist()
+        assert factor.log_potential(rows.astype(bool)).tolist() == found.tolist()
+        for bad in ([0, 1], [[0, 1]], 0, [0, 1, 2], [0, 1, -1], [0.0, 1.0, 0.0], []):
+            with pytest.raises(ValueError, match="states must"):
+                factor.log_potential(bad)
+
+
+@pytest.mark.parametrize("bad", [[(0, 3)], [(-1, 0)], [0, 1], [(0.0, 1.0)], [(0, 1, 2)]])
+def test_pairs_of_a_joint_are_places(bad: object) -> None:
+    with pytest.raises(ValueError, match="pairs"):
+        Xor(0, 1, 2).joint(np.zeros((3, 2)), bad)
+    assert Xor(0, 1, 2).joint(np.zeros((3, 2)), []).shape == (0,)
+
+
+@pytest.mark.parametrize("size", [1e19, 1e100, 1e200])
+def test_messages_that_no_exponent_carries(size: float) -> None:
+    """Loops through hard factors make messages of any size: the best configuration is left."""
+    rng = np.random.default_rng(3)
+    arcs = [(h, m) for m in (1, 2, 3) for h in range(4) if h != m]
+    for factor in (
+        *(Budget(0, 1, 2, 3, budget=b, negated=(1,)) for b in range(4)),
+        vs.factors.Tree(arcs, range(9)),
+        vs.factors.Tree(arcs, range(9), single_root=True),
+        vs.factors.ProjectiveTree(arcs, range(9)),
+    ):
+        messages = rng.normal(size=(len(factor.scope), 2)) * size
+        score, states = factor.best(messages)
+        mass, p, c = factor.sum_product(messages)
+        assert mass == pytest.approx(score, rel=1e-12)
+        np.testing.assert_array_equal(p, states)
+        np.testing.assert_array_equal(c, 1 - states)
+        pairs = [(0, 1), (2, 3), (1, 1)]
+        both = [states[a] * states[b] for a, b in pairs]
+        np.testing.assert_array_equal(factor.joint(messages, pairs), both)
+
+
+@pytest.mark.parametrize("bad", [("a",), ([0, 1],), (0.0, 1), (None,)])
+def test_variables_are_numbers(bad: tuple[object, ...]) -> None:
+    with pytest.raises(TypeError, match="variables of Xor are numbers"):
+        Xor(*bad)
+    assert repr(Xor(*np.arange(2))) == "Xor(0, 1)"
+    with pytest.raises(TypeError, match="negated must be places"):
+        Xor(0, 1, negated=1)

@@ -464,3 +464,26 @@ def test_joints_are_watched() -> None:
 
     with pytest.raises(RuntimeError, match="enough"):
         jt.joint([2, 4], progress=stop)
+
+
+@pytest.mark.parametrize("limit", [-1, 1e9, True, "5", 1.5])
+def test_a_memory_limit_is_checked_where_nothing_needs_memory(limit: object) -> None:
+    graph = vs.FactorGraph([2, 2])
+    graph.add(vs.factors.Xor(0, 1))
+    for ask in (vs.infer, vs.decode, vs.JunctionTree):
+        with pytest.raises(ValueError, match="memory_limit must be an integer >= 0"):
+            ask(graph, memory_limit=limit)
+
+
+def test_two_passes_need_no_tables() -> None:
+    graph = vs.FactorGraph([2] * 4)
+    rng = np.random.default_rng(2)
+    for a in range(3):
+        graph.add([a, a + 1], rng.normal(size=(2, 2)))
+    r = vs.infer(graph, memory_limit=0)
+    expected = vs.infer(graph)
+    assert (r.method, r.exact, r.reason) == ("exact", True, expected.reason)
+    np.testing.assert_allclose(r.marginals, expected.marginals, atol=1e-12)
+    assert r.log_z == pytest.approx(expected.log_z, abs=1e-12)
+    graph.add([3, 0], rng.normal(size=(2, 2)))
+    assert vs.infer(graph, memory_limit=0).method == "bp"

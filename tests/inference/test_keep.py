@@ -235,3 +235,22 @@ def test_empty_models(n: int) -> None:
         ):
             check(vs.infer(model, zeta=zeta, keep=0.1), vs.infer(model, zeta=zeta), 0.1)
             assert vs.infer(model).top(2)[0].shape == (n, 2)
+
+
+@pytest.mark.parametrize("asked", [{}, {"tol": 0.1}, {"zeta": 0.9}])
+def test_entropy_is_not_made_of_a_list(asked: dict[str, float]) -> None:
+    """Marginals that were read have zeros where nothing is listed."""
+    rng = np.random.default_rng(4)
+    model = vs.Chain(rng.normal(size=(7, 4)), rng.normal(size=(4, 4)), lengths=[1, 4, 2])
+    expected = vs.infer(model, zeta=asked.get("zeta", 1.0)).entropy()
+    r = vs.infer(model, keep=0.5, **asked)
+    np.testing.assert_allclose(r.entropy(), expected, rtol=1e-9)
+    assert (r.marginals == 0).any()
+    np.testing.assert_allclose(r.entropy(), expected, rtol=1e-9)
+
+
+def test_a_frame_has_a_name_for_each_label() -> None:
+    r = vs.infer(vs.Chain(np.zeros((2, 3)), np.zeros((3, 3))))
+    assert list(r.to_frame(labels=["a", "b", "c"])) == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="labels must have a name for each of 3 labels, got 1"):
+        r.to_frame(labels=["a"])

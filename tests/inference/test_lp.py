@@ -127,3 +127,13 @@ def test_refusals(method: str) -> None:
         vs.decode(graph, method=method)
     with pytest.raises(vs.InfeasibleError):
         vs.decode(graph, method=method, evidence={0: 1, 1: 1})
+
+
+@pytest.mark.parametrize("method", ["lp", "ad3"])
+def test_a_graph_without_variables(method: str) -> None:
+    d = vs.decode(vs.FactorGraph([]), method=method)
+    assert d.states.size == 0
+    assert d.relaxed == []
+    assert d.integral
+    assert d.score == 0.0
+    assert 0.0 <= d.upper < 1e-300

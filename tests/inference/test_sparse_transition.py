@@ -305,3 +305,22 @@ def test_bad_arguments_are_named() -> None:
     t = vs.SparseTransition(eye)
     with pytest.raises(AttributeError):
         t.default = 1.0  # type: ignore[misc]
+
+
+def test_a_price_counts_what_float32_loses_of_rows_and_columns() -> None:
+    """A default, a row and a column are added in float32 where all pairs are read."""
+    rows, columns = np.float32([10000.0]), np.float32([4291.7417])
+    table = vs.SparseTransition(sp.csr_array((1, 1), dtype=np.float32), -2.0, rows, columns)
+    model = vs.Chain(np.zeros((13, 1), dtype=np.float32), table)
+    r = vs.infer(model, work=0)
+    exact = 12 * (float(rows[0]) + float(columns[0]) - 2.0)
+    assert r.log_z_lower[0] <= exact <= r.log_z_upper[0]
+
+
+def test_errors_name_the_pair_and_the_default() -> None:
+    with pytest.raises(ValueError, match=r"^entries\[0, 1\] is \+inf"):
+        vs.SparseTransition(sp.csr_array(np.array([[0, np.inf], [1, 0]])))
+    with pytest.raises(ValueError, match="^default is NaN"):
+        vs.SparseTransition(sp.csr_array((2, 2)), np.nan)
+    with pytest.raises(ValueError, match="default must be a number"):
+        vs.SparseTransition(sp.csr_array((2, 2)), np.zeros(3))

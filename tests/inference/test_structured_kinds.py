@@ -178,3 +178,18 @@ def test_a_start_with_another_kind_over_the_same_variables_is_refused() -> None:
     r = vs.infer(first, method="structured_mean_field")
     with pytest.raises(ValueError, match="start has a factor"):
         vs.infer(second, method=vs.StructuredMeanField(start=r))
+
+
+@pytest.mark.parametrize("schedule", ["flooding", "residual"])
+def test_messages_that_grow_round_a_cycle_forbid_nothing(schedule: str) -> None:
+    """Two factors that say the same make each other surer, without end."""
+    graph = vs.FactorGraph([2, 2, 2])
+    graph.add([0], [0.0, 32.5])
+    graph.add(vs.factors.Budget(2, 0, 1, budget=2))
+    graph.add(vs.factors.XorOut(2, 0, negated=(0,)))
+    graph.add([0, 2, 1], np.random.default_rng(0).normal(size=(2, 2, 2)) * 30)
+    graph.add(vs.factors.Xor(2, 1, 0, negated=(1,)))
+    exact = vs.infer(graph, method="junction_tree")
+    r = vs.infer(graph, method=vs.BP(schedule=schedule))
+    for found, expected in zip(r.marginals, exact.marginals, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)

@@ -212,3 +212,38 @@ def test_what_libdai_reports_for_mean_field() -> None:
     assert r.log_z - exact == pytest.approx(-1.235, abs=1e-3)
     structured = vs.infer(graph, method="structured_mean_field")
     assert r.log_z <= structured.log_z <= exact
+
+
+def test_evidence_is_one_hot_to_the_bit() -> None:
+    rng = np.random.default_rng(14)
+    for _ in range(20):
+        graph = vs.FactorGraph([2, 3, 2])
+        for a, b in ((0, 1), (1, 2), (2, 0)):
+            graph.add([a, b], rng.normal(size=(graph.cardinalities[a], graph.cardinalities[b])))
+        r = vs.infer(graph, method="structured_mean_field", evidence={1: 2})
+        assert r.marginals[1].tolist() == [0.0, 0.0, 1.0]
+
+
+def test_features_within_a_structured_factor() -> None:
+    """Expectations and gains ask the distribution for joints of two of its variables."""
+    rng = np.random.default_rng(5)
+    for other in (vs.factors.Or(2, 3, 4), None):
+        graph = vs.FactorGraph([2] * 5)
+        graph.add_many(np.arange(5)[:, None], rng.normal(size=(5, 2)))
+        graph.add(vs.factors.Xor(0, 1, 2))
+        if other is not None:
+            graph.add(other)
+        base = range(graph.n_factors)
+        pairs = [([0, 1], [1, 0]), ([0, 2], [0, 0]), ([3, 4], [1, 1])]
+        added = [graph.add_feature(pair, fires, 0.7) for pair, fires in pairs]
+        for r in (
+            vs.infer(graph, method="structured_mean_field"),
+            vs.infer(graph, method="structured_mean_field", factors=base),
+        ):
+            again = pickle.loads(pickle.dumps(r))
+            q = vs.infer(r.state.graph(graph), method="junction_tree")
+            expected = [q.joint(pair)[tuple(fires)] for pair, fires in pairs]
+            np.testing.assert_allclose(r.expectations(), expected, atol=1e-9)
+            np.testing.assert_array_equal(again.expectations(), r.expectations())
+        mass = np.log1p(np.array(expected) * np.expm1(0.7)) - 0.7 * np.array(expected)
+        np.testing.assert_allclose(vs.gain(graph, added, r), mass, atol=1e-9)

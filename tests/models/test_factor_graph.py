@@ -406,3 +406,22 @@ def test_a_graph_gets_names_at_the_end() -> None:
         graph.with_names(["a", "a"])
     with pytest.raises(ValueError, match="names must have one entry for each of 2 variables"):
         graph.with_names(["a"])
+
+
+def test_states_may_be_bools_of_any_kind() -> None:
+    graph = vs.FactorGraph([2, 2])
+    for known in (True, np.True_, np.int8(1)):
+        assert vs.infer(graph, evidence={0: known})[0].tolist() == [0.0, 1.0]
+    named = vs.FactorGraph({"rain": ["no", "yes"]})
+    with pytest.raises(ValueError, match="no state"):
+        vs.infer(named, evidence={"rain": np.True_})
+
+
+def test_masked_entries_are_refused() -> None:
+    """What stands below a mask is no score."""
+    table = np.ma.masked_array(np.zeros((2, 2)), mask=[[True, False], [False, False]])
+    with pytest.raises(ValueError, match="log_table has masked entries"):
+        vs.FactorGraph([2, 2]).add([0, 1], table)
+    with pytest.raises(ValueError, match="unary has masked entries"):
+        vs.Chain(table, np.zeros((2, 2)))
+    assert vs.Chain(np.ma.masked_array(np.zeros((2, 2))), np.zeros((2, 2))).n_labels == 2

@@ -70,8 +70,8 @@ class Feature(Factor):
     def phi(self, states: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return whether the feature fires for each row of `states`, (m, len(scope)) -> (m,)."""
         if isinstance(self.fires, tuple):
-            return np.asarray((states == np.array(self.fires, dtype=np.int64)).all(axis=1))
-        return np.asarray(np.broadcast_to(self.fires[tuple(states.T)], len(states)))
+            return np.asarray((states == np.array(self.fires, dtype=np.int64)).all(axis=-1))
+        return np.asarray(np.broadcast_to(self.fires[tuple(states.T)], states.shape[:-1]))
 
     def log_potential(self, states: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Return θ where the feature fires, else 0, (m, len(scope)) -> (m,)."""

@@ -26,7 +26,10 @@ class Inputs(NativeStructured):
 
     def __init__(self, *variables: int, negated: Sequence[int] = ()) -> None:
         super().__init__(variables)
-        self.negated = tuple(sorted({operator.index(i) for i in negated}))
+        try:
+            self.negated = tuple(sorted({operator.index(i) for i in negated}))
+        except TypeError:
+            raise TypeError(f"negated must be places among the variables, got {negated!r}") from None
         for i in self.negated:
             if not 0 <= i < len(variables):
                 raise ValueError(

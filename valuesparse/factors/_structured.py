@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -76,8 +77,14 @@ class Structured(Factor):
     _has_max_marginals: ClassVar[bool] = False
 
     def __init__(self, scope: Sequence[int]) -> None:
-        self.scope = tuple(scope)
-        kind = type(self).__name__
+        kind, given = type(self).__name__, tuple(scope)
+        try:
+            self.scope = tuple(map(operator.index, given))
+        except TypeError:
+            raise TypeError(
+                f"variables of {kind} are numbers, got {', '.join(map(repr, given))}; of a name, "
+                "graph.variable(name) is the number"
+            ) from None
         if not self.scope:
             raise ValueError(f"{kind} must have at least one variable")
         if len(set(self.scope)) != len(self.scope):
@@ -109,8 +116,19 @@ class Structured(Factor):
 
     def joint(self, messages: Floats, pairs: npt.ArrayLike) -> Floats:
         """Return P(y_a = y_b = 1) for pairs of places in the scope, (m, 2) -> (m,)."""
+        places = as_array("pairs", pairs)
+        if places.size == 0:
+            places = np.empty((0, 2), dtype=np.int64)
+        if places.ndim != 2 or places.shape[1] != 2 or places.dtype.kind not in "iu":
+            raise ValueError(f"pairs must be integers of shape (m, 2), got {pairs!r}")
+        bad = np.flatnonzero(((places < 0) | (places >= len(self.scope))).any(axis=1))
+        if bad.size:
+            at = int(bad[0])
+            raise ValueError(
+                f"pairs[{at}] is {places[at].tolist()}: places run from 0 to {len(self.scope) - 1}"
+            )
         return self._native.joint(
-            self._checked(messages), np.ascontiguousarray(pairs, dtype=np.int64).reshape(-1, 2)
+            self._checked(messages), np.ascontiguousarray(places, dtype=np.int64)
         )
 
     def polytope(self) -> Polytope:
@@ -183,6 +201,15 @@ class Structured(Factor):
         if target.shape != (len(self.scope),) or not np.isfinite(target).all():
             raise ValueError(f"point must be {len(self.scope)} finite numbers, got {point!r}")
         return target
+
+    def _rows(self, states: npt.ArrayLike) -> Indices:
+        """Return states (..., k) as integers; ValueError unless all are 0 or 1."""
+        rows, k = as_array("states", states), len(self.scope)
+        if rows.ndim == 0 or rows.shape[-1] != k:
+            raise ValueError(f"states must have shape ({k},) or (m, {k}), got {rows.shape}")
+        if rows.size and (rows.dtype.kind not in "iub" or rows.min() < 0 or rows.max() > 1):
+            raise ValueError(f"states must be integers, each 0 or 1, got {states!r}")
+        return np.ascontiguousarray(rows, dtype=np.int64)
 
     def _vertex(self, gain: Floats) -> Floats:
         score, states = self._best(np.stack([np.zeros_like(gain), gain], axis=1))
@@ -258,8 +285,10 @@ class NativeStructured(Structured):
         return _messages.Structured(self._kind, len(self.scope), self._given)
 
     def log_potential(self, states: Indices) -> Floats:
-        """Return 0 or −inf for each row of `states`, (m, k) -> (m,)."""
-        return self._native.log_potential(states)
+        """Return 0 or −inf for `states` (k,), or for each row of (m, k)."""
+        rows = self._rows(states)
+        found = self._native.log_potential(rows.reshape(-1, rows.shape[-1]))
+        return found.reshape(rows.shape[:-1])
 
     def sum_product(self, messages: Floats) -> tuple[float, Floats, Floats]:
         """Return the log mass, and P(y = 1) and P(y = 0) of each variable."""

@@ -44,6 +44,7 @@ __all__ = [
     "single_proof",
     "single_radius",
     "single_radius_errors",
+    "table_loss",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -74,7 +75,7 @@ def floor_of(model: Chain | Tree) -> float:
     sizes = sizes_of(model)
     n, r = int(sizes.max(initial=0)), max(largest_scores(model))
     single = 2.0**-22 if model.dtype == np.float32 else 0.0
-    single += math.expm1(min(2 * n * _table_loss(model) * U32, 700.0))
+    single += math.expm1(min(2 * n * table_loss(model) * U32, 700.0))
     return 8 * n * (model.n_labels + 1500 + r) * U64 + single
 
 
@@ -153,7 +154,7 @@ def proof_of(model: Chain | Tree, log_z: Floats) -> Proof:
     r = max(largest_scores(model))
     radius = double_radius(sizes, model.n_labels, r)
     if single:
-        radius = radius + (4 + 2 * sizes * _table_loss(model)) * U32
+        radius = radius + (4 + 2 * sizes * table_loss(model)) * U32
     return _proof(model, log_z, radius, SLACK64, U32 if single else 0.0)
 
 
@@ -162,7 +163,7 @@ def roundings(labels: int, apart: bool = False) -> int:
     return labels if apart else min(labels, _BLOCK + labels // _LEAST_BLOCK)
 
 
-def _table_loss(model: Chain | Tree) -> float:
+def table_loss(model: Chain | Tree) -> float:
     """Return what the sums of a default, a row and a column lose, in units of U32, once an edge."""
     table = model.sparse_transition if isinstance(model, Chain) else model.sparse_pairwise
     if model.dtype != np.float32 or table is None or model.forest.listed is not None:
@@ -187,7 +188,7 @@ def _single_step(model: Chain | Tree) -> tuple[float, float, float]:
     other = OTHER32 if model.dtype == np.float32 else _NARROWED
     steps = (roundings(k, apart) + other) * (4 if listed else 1)
     # A pass that is done again in logarithms adds scores in float64, as do a row's own.
-    return steps, 8 * (node + edge) * (U64 / U32) + _table_loss(model), _end_loss(model)
+    return steps, 8 * (node + edge) * (U64 / U32) + table_loss(model), _end_loss(model)
 
 
 def longest_single(model: Chain | Tree, tol: float) -> float:

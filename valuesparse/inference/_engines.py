@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse.inference import _forest, _graphs, _longer
+from valuesparse.inference._memory import as_limit
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, FactorGraph, SecondOrderChain, SegmentChain, Tree
 from valuesparse.models._evidence import asked
@@ -103,6 +104,8 @@ def for_graphs(
     given = {name: value for name, value in given.items() if value is not None}
     if engine is not _graphs:
         raise ValueError(f"{' and '.join(given)} can be given with a FactorGraph only")
+    if memory_limit is not None:  # also where nothing will ask for memory
+        given["memory_limit"] = as_limit(memory_limit)
     if given.pop("likelihood", None) is not None:
         given["evidence"] = asked(model, evidence, likelihood)
     return given

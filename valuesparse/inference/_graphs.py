@@ -233,6 +233,9 @@ def _choose_tree(
         refusal = slices
         if method != "auto":
             return Choice(None, f"{refusal}: {ADVICE}", jt)
+        known = known_of(model, evidence)
+        if network_of(model).is_forest(known.held):  # which needs no tables
+            return Choice("exact", _TWO_PASSES[bool(known.given)], None)
         reason = f"{refusal}; so {_APART}, an approximation"
         return Choice("bp", reason, jt)
     if slices is not WHOLE:

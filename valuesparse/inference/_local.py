@@ -33,6 +33,8 @@ def local(
     for side in _forest.ends(model):
         degree += np.bincount(side, minlength=n)
     low, high = _forest.limits_of(model)
+    lost = _certified.table_loss(model) * _certified.U32  # of entries as they were given
+    low, high = low - lost, high + lost
     with np.errstate(invalid="ignore", over="ignore"):
         node, edge = _certified.largest_scores(model)
         rounding = 16 * (k + 800 + node + edge) * _certified.U32

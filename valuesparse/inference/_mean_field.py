@@ -15,13 +15,15 @@ from valuesparse.inference._methods import BP, MeanField, StructuredMeanField
 from valuesparse.inference._network import (
     Held,
     LoopyCall,
+    MessageState,
     Network,
     network_of,
     of_factors,
     require_same_variables,
 )
-from valuesparse.inference._watch import Progress
+from valuesparse.inference._watch import NOBODY, Progress
 from valuesparse.models import FactorGraph
+from valuesparse.models._blocks import structured_factors
 from valuesparse.results import GraphResult
 
 __all__ = ["naive", "structured"]
@@ -30,6 +32,8 @@ Array = npt.NDArray[Any]
 
 #: Messages before an ascent: enough to tell where it begins.
 _PROBE = BP(damping=0.3, tolerance=1e-3, max_iterations=30)
+#: Messages of a forest: up and down once.
+_PASSES = BP(schedule="tree", max_iterations=1)
 
 
 class NoForestError(ValueError):
@@ -47,6 +51,20 @@ class ForestField(NamedTuple):
     def joints(self, model: FactorGraph) -> dict[int, Array]:
         """Return the joint of every factor of two and more variables, by its index."""
         return of_factors(model, network_of(model), self.joint)
+
+    def incoming(self, model: FactorGraph) -> dict[int, Array]:
+        """Return the messages (k, 2) to every structured factor of two variables and more."""
+        own = self.graph(model)
+        task = LoopyCall.of(own, {}, NOBODY)
+        messages = np.zeros(task.network.native.entries)
+        with Held(task.network) as native:
+            native.weigh(None)
+            task.run(native, messages, _PASSES)
+        found = MessageState(task.network, task.local, messages, None).incoming(own)
+        # In a forest two factors share one variable at most.
+        index = {frozenset(f.scope): i for i, f in structured_factors(model).items()}
+        scopes = {i: frozenset(own.factor(i).scope) for i in found}
+        return {index[scopes[i]]: m for i, m in found.items() if len(scopes[i]) > 1}
 
     def graph(self, model: FactorGraph) -> FactorGraph:
         """Return the distribution itself: a graph without cycles."""
@@ -162,6 +180,9 @@ def structured(
     row, q, joints, forest, bound, scale, converged, residuals, updates = best
     if np.isnan(bound):
         raise _no_forest(model, network, network.structured()[0])
+    for v, known in task.evidence.items():
+        if isinstance(known, int):  # summed over a factor's states it may have lost a bit
+            q[network.at[v] : network.at[v + 1]] = np.arange(network.cards[v]) == known
     node, table = nodes[row].copy(), tables[row].copy()
     if bound == -np.inf:
         reason += "; the distribution has mass where the graph forbids it: no bound"

@@ -144,7 +144,7 @@ class Variables:
                     f"{listed(named)}"
                 ) from None
         try:
-            number = operator.index(state)
+            number = int(state) if isinstance(state, np.bool_) else operator.index(state)
         except TypeError:
             raise ValueError(
                 f"states of variable {self.names[variable]!r} have no names: give a number, not "

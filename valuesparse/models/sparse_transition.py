@@ -105,11 +105,10 @@ class SparseTransition:
             if given is not None:
                 dtype = np.promote_types(dtype, as_reals(name, given).dtype)
         table = _listed(sparse, entries, dtype)
-        rest = np.asarray(as_potentials("default", np.atleast_1d(as_reals("default", default)),
-                                        dtype))  # fmt: skip
-        if rest.shape != (1,):
+        rest = as_reals("default", default)
+        if rest.size != 1:
             raise ValueError(f"default must be a number, got {default!r}")
-        value = float(rest[0])
+        value = float(as_potentials("default", rest.reshape(()), dtype))
         vectors = [_vector(name, x, k, dtype) for name, x in (("rows", rows), ("columns", columns))]
         if value == -np.inf and any(x is not None for x in vectors):
             raise ValueError("rows and columns must be None where default is -inf")
@@ -185,7 +184,7 @@ def _listed(sparse: Any, entries: Any, dtype: np.dtype[Any]) -> csr_array:
         scores = as_potentials("entries", scores, dtype)
     except ValueError:
         for at, to, x in zip(row, column, scores, strict=True):  # in the numbering of the caller
-            as_potentials(f"entries[{at}, {to}]", np.atleast_1d(x), dtype)
+            as_potentials(f"entries[{at}, {to}]", x, dtype)
         raise
     start = np.zeros(entries.shape[0] + 1, dtype=np.int64)
     np.cumsum(np.bincount(row, minlength=entries.shape[0]), out=start[1:])

@@ -239,8 +239,9 @@ class IslandResult(ForestResult[Model], Generic[Model]):
         True
         """
         model = self._conditioned()
-        # Marginals with a tolerance are not those that the entropy is made from.
-        fill = model is not self._model or self._dense is None or self.method == "certified"
+        # Marginals with a tolerance, or zeros where none is listed, are not those it is made from.
+        listed = self._listed is not None
+        fill = model is not self._model or listed or self.method == "certified"
         shape = self.islands.size, model.n_labels
         marginals = np.empty(shape, model.dtype) if fill else self.marginals
         log_z, score, size = self._engine.expected_scores(model, threads, marginals, fill)
@@ -285,7 +286,10 @@ class IslandResult(ForestResult[Model], Generic[Model]):
         except ImportError as error:
             raise ImportError("to_frame needs pandas: pip install pandas") from error
         rows = pandas.MultiIndex.from_arrays(list(index.values()), names=list(index))
-        columns = range(self._model.n_labels) if labels is None else list(labels)
+        k = self._model.n_labels
+        columns = range(k) if labels is None else list(labels)
+        if len(columns) != k:
+            raise ValueError(f"labels must have a name for each of {k} labels, got {len(columns)}")
         return pandas.DataFrame(self.marginals, index=rows, columns=columns, copy=True)
 
     def __repr__(self) -> str:
