@@ -321,6 +321,14 @@ def test_hostile_texts_are_refused() -> None:
             vs.read_bif(text.encode())
 
 
+def test_a_byte_order_mark_is_left_out() -> None:
+    text = b"variable a { type discrete [2] { x, y }; } probability (a) { table 0.25, 0.75; }"
+    marked = vs.read_bif(b"\xef\xbb\xbf" + text)
+    assert marked.names == vs.read_bif(text).names
+    with pytest.raises(TextFormatError, match="line 1"):
+        vs.read_bif(b"\xef\xbb\xbf\xef\xbb\xbf" + text)
+
+
 def test_text_that_is_not_utf8() -> None:
     with pytest.raises(TextFormatError, match=r"line 3, text: '\\xff' is not UTF-8"):
         vs.read_bif(MODEL.encode().replace(b"rain {", b"r\xffin {"))

@@ -6,6 +6,7 @@ import gzip
 import io
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -118,6 +119,12 @@ def test_errors_name_line_and_word(text: bytes, message: str) -> None:
     with pytest.raises(TextFormatError) as caught:
         vs.read_fg(text)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("number", [-1, 1.5, "6", True])
+def test_a_number_of_entries_is_an_integer(number: Any) -> None:
+    with pytest.raises(ValueError, match="max_entries must be an integer >= 0"):
+        vs.read_fg(MODEL, max_entries=number)
 
 
 def test_unnamed_zeros_are_bounded() -> None:

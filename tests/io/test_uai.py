@@ -126,6 +126,16 @@ def test_kinds(kind: str) -> None:
     )
 
 
+def test_comments_are_left_out() -> None:
+    """pyAgrum writes the name of each variable behind its scope, and scopes behind sizes."""
+    lines = UAI_MODEL.splitlines()
+    marked = b"# first\r\n" + b"".join(line + b"   # A 1 2 {3}\r\n" for line in lines)
+    assert_same_tables(vs.read_uai(marked), vs.read_uai(UAI_MODEL))
+    assert_same_tables(vs.read_uai(UAI_MODEL + b"# last"), vs.read_uai(UAI_MODEL))
+    with pytest.raises(TextFormatError, match=f"line {len(lines) + 1}, .* got '5#'"):
+        vs.read_uai(UAI_MODEL.rstrip() + b"\n5# 3")
+
+
 @pytest.mark.smoke
 def test_sources(tmp_path: Path) -> None:
     plain, packed = tmp_path / "m.uai", tmp_path / "m.uai.gz"

@@ -18,6 +18,7 @@ from valuesparse.hmm._fitting import fit, normalised
 from valuesparse.hmm._monitor import ConvergenceMonitor
 from valuesparse.hmm._passes import Passes, Symbols
 from valuesparse.hmm._sampling import Emitter, draw
+from valuesparse.hmm._settings import Setting, require_settings
 from valuesparse.threads import resolve
 
 if TYPE_CHECKING:
@@ -351,10 +352,16 @@ class BaseHMM(Estimator):
         k = self.n_components
         return {"s": k - 1, "t": k * (k - 1)}
 
+    def _settings(self) -> dict[str, Setting]:
+        """Return what a fit is told, and what each may be."""
+        k = self.n_components
+        return {"startprob_prior": Setting((k,), 0.0), "transmat_prior": Setting((k, k), 0.0)}
+
     def _init(self, X: Array, lengths: Any = None) -> None:
         """Set initial parameters: those of `init_params`, and those that are missing."""
         self._check_and_set_n_features(X)
         k = as_count("n_components", self.n_components, at_least=1)
+        require_settings(self, self._settings())
         random = self._source()
         if self._needs_init("s", "startprob_"):
             self.startprob_ = random.dirichlet(np.full(k, 1.0 / k))
@@ -434,8 +441,9 @@ class BaseHMM(Estimator):
     def _samples(self, X: npt.ArrayLike) -> Array:
         """Return X as an array of finite numbers (N, n_features)."""
         array = as_array("X", X)
-        if array.dtype == object:
-            array = array.astype(np.float64)
+        if array.dtype == object or array.dtype.char == "g":
+            with np.errstate(over="ignore"):  # what is too large becomes inf, and is refused
+                array = array.astype(np.float64)
         if array.dtype.kind not in "fiub":
             raise TypeError(
                 f"X must hold real numbers, got dtype {array.dtype}; names of symbols are numbered "
@@ -448,7 +456,9 @@ class BaseHMM(Estimator):
             )
         if 0 in array.shape:
             raise ValueError(f"X must have a row and a column at least, got shape {array.shape}")
-        if array.dtype.kind == "f" and not np.isfinite(array.sum()):
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = array.dtype.kind != "f" or bool(np.isfinite(array.sum()))
+        if not finite:
             bad = np.argwhere(~np.isfinite(array))
             if bad.size:
                 at = tuple(int(i) for i in bad[0])

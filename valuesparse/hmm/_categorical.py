@@ -8,10 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _hmm
+from valuesparse._validation import as_count
 from valuesparse.hmm._base import BaseHMM
 from valuesparse.hmm._fitting import normalised
 from valuesparse.hmm._passes import Passes, Symbols, logarithm
 from valuesparse.hmm._sampling import FromTable
+from valuesparse.hmm._settings import Setting
 
 __all__ = ["CategoricalHMM"]
 
@@ -88,6 +90,10 @@ class CategoricalHMM(BaseHMM):
         self.emissionprob_prior = emissionprob_prior
         self.n_features = n_features
 
+    def _settings(self) -> dict[str, Setting]:
+        shape = (self.n_components, int(self.n_features or 0))
+        return {**super()._settings(), "emissionprob_prior": Setting(shape, 0.0)}
+
     def _init(self, X: Array, lengths: Any = None) -> None:
         super()._init(X, lengths)
         if self._needs_init("e", "emissionprob_"):
@@ -103,6 +109,8 @@ class CategoricalHMM(BaseHMM):
         self._check_distribution("emissionprob_", wanted, "(n_components, n_features)")
 
     def _check_and_set_n_features(self, X: Array) -> None:
+        if self.n_features is not None:
+            as_count("n_features", self.n_features, at_least=1)
         largest = self._largest(X)
         if self.n_features is None:
             self.n_features = largest + 1

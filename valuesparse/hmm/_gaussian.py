@@ -19,6 +19,7 @@ from valuesparse.hmm._covariances import (
 from valuesparse.hmm._estimator import centres
 from valuesparse.hmm._passes import Passes
 from valuesparse.hmm._sampling import FromNormals
+from valuesparse.hmm._settings import Setting, rows_within
 
 __all__ = ["GaussianHMM"]
 
@@ -148,8 +149,18 @@ class GaussianHMM(BaseHMM):
     def covars_(self, covars: npt.ArrayLike) -> None:
         self._covars_ = as_covariances(covars, self.covariance_type, self.n_components)
 
+    def _settings(self) -> dict[str, Setting]:
+        k, n = self.n_components, self.n_features
+        covars = {"full": Setting((k, n, n)), "tied": Setting((n, n))}
+        return {
+            **super()._settings(), "min_covar": Setting((), 0.0), "means_prior": Setting((k, n)),
+            "means_weight": Setting((k, n), 0.0), "covars_weight": Setting(),
+            "covars_prior": covars.get(self.covariance_type, Setting((k, n), 0.0)),
+        }  # fmt: skip
+
     def _init(self, X: Array, lengths: Any = None) -> None:
         refuse_kind(self.covariance_type)
+        rows_within(X)
         super()._init(X, lengths)
         if self._needs_init("m", "means_"):
             seed = self.random_state if self._restarted is None else self._restarted
@@ -202,7 +213,7 @@ class GaussianHMM(BaseHMM):
             raise ValueError(
                 f"X has {X.shape[1]} columns, but means_ has {self.means_.shape[1]} features"
             )
-        return NormalRows(X)
+        return NormalRows(rows_within(X))
 
     def _fill(self, data: NormalRows, scores: Floats, threads: int) -> None:
         means = self.means_ - data.centre

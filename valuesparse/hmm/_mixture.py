@@ -8,11 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._validation import as_count
 from valuesparse.hmm._base import BaseHMM
 from valuesparse.hmm._covariances import from_template, log_densities, refuse_kind
 from valuesparse.hmm._estimator import centres
 from valuesparse.hmm._passes import Passes, logarithm
 from valuesparse.hmm._sampling import FromMixtures
+from valuesparse.hmm._settings import Setting, rows_within
 
 __all__ = ["GMMHMM"]
 
@@ -128,8 +130,24 @@ class GMMHMM(BaseHMM):
         self.covars_weight = covars_weight
         self.covariance_type = covariance_type
 
+    def _settings(self) -> dict[str, Setting]:
+        k, m, n = self.n_components, self.n_mix, self.n_features
+        by_kind: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+            "spherical": ((k, m), (k, m)), "diag": ((k, m, n), (k, m, n)),
+            "full": ((k, m, n, n), (k, m)), "tied": ((k, n, n), (k,)),
+        }  # fmt: skip
+        prior, weight = by_kind[self.covariance_type]
+        return {
+            **super()._settings(), "min_covar": Setting((), 0.0),
+            "weights_prior": Setting((k, m), 0.0), "means_prior": Setting((k, m, n)),
+            "means_weight": Setting((k, m), 0.0), "covars_prior": Setting(prior),
+            "covars_weight": Setting(weight),
+        }  # fmt: skip
+
     def _init(self, X: Array, lengths: Any = None) -> None:
         refuse_kind(self.covariance_type)
+        as_count("n_mix", self.n_mix, at_least=1)
+        rows_within(X)
         super()._init(X, lengths)
         k, m, n = self.n_components, self.n_mix, self.n_features
         matrix = np.atleast_2d(np.cov(X.T)) + self.min_covar * np.eye(n)
@@ -231,7 +249,7 @@ class GMMHMM(BaseHMM):
             raise ValueError(
                 f"X has {X.shape[1]} columns, but means_ has {self.means_.shape[2]} features"
             )
-        return MixtureRows(X, self.n_components, self.n_mix)
+        return MixtureRows(rows_within(X), self.n_components, self.n_mix)
 
     def _fill(self, data: MixtureRows, scores: Floats, threads: int) -> None:
         k, m, n = self.means_.shape

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from valuesparse.hmm._base import BaseHMM
 from valuesparse.hmm._passes import Passes
+from valuesparse.hmm._settings import Setting
 
 __all__ = ["PoissonHMM"]
 
@@ -88,7 +89,12 @@ class PoissonHMM(BaseHMM):
         self.lambdas_prior = lambdas_prior
         self.lambdas_weight = lambdas_weight
 
+    def _settings(self) -> dict[str, Setting]:
+        mean = Setting((self.n_components, self.n_features), 0.0)
+        return {**super()._settings(), "lambdas_prior": mean, "lambdas_weight": mean}
+
     def _init(self, X: Array, lengths: Any = None) -> None:
+        _require_counts(X)
         super()._init(X, lengths)
         if self._needs_init("l", "lambdas_"):
             mean, variance = float(X.mean()), float(X.var())
@@ -129,10 +135,7 @@ class PoissonHMM(BaseHMM):
         rows = X.astype(np.float64)
         if rows.shape[1] != self.n_features:
             raise ValueError(f"X has {rows.shape[1]} columns, but lambdas_ has {self.n_features}")
-        bad = np.argwhere((rows < 0.0) | (rows != np.floor(rows)))
-        if bad.size:
-            at = tuple(int(i) for i in bad[0])
-            raise ValueError(f"X{list(at)} is {X[at]}; counts are integers from 0")
+        _require_counts(X)
         factorials = gammaln(rows + 1.0).sum(axis=1, keepdims=True)
         return CountRows(rows, factorials, np.column_stack([np.ones(len(rows)), rows]))
 
@@ -161,3 +164,10 @@ class PoissonHMM(BaseHMM):
         # hmmlearn's: the prior weighs against all rows, not those of the state.
         found = (self.lambdas_prior + total * mean) / (self.lambdas_weight + total)
         self.lambdas_ = np.where(seen, found, self.lambdas_)
+
+
+def _require_counts(X: Array) -> None:
+    bad = np.argwhere((X < 0) | (X != np.floor(X)))
+    if bad.size:
+        at = tuple(int(i) for i in bad[0])
+        raise ValueError(f"X{list(at)} is {X[at]}; counts are integers from 0")

@@ -6,6 +6,7 @@ rows at once and gives up at whatever is unusual, the second goes word by word a
 
 from __future__ import annotations
 
+import codecs
 import graphlib
 import math
 import re
@@ -66,6 +67,7 @@ class _BifText:
     """The text with comments and quotes blanked, and the errors for places in it."""
 
     def __init__(self, data: bytes) -> None:
+        data = data.removeprefix(codecs.BOM_UTF8)
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:

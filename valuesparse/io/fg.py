@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._validation import as_count
 from valuesparse.factors import Table
 from valuesparse.io._files import Source, Target, naming, write_text
 from valuesparse.io._tables import factors_to_write, log_of, numbers_of, require_graph
@@ -58,6 +59,8 @@ def read_fg(source: Source, *, max_entries: int | None = None) -> FactorGraph:
         The file is no factor graph, or is damaged; the message names the line and the word.
     ModelFormatError
         The file is too large, or its gzip data are damaged.
+    ValueError
+        For a `max_entries` that is no integer >= 0.
     OSError
         The file cannot be read.
 
@@ -75,6 +78,8 @@ def read_fg(source: Source, *, max_entries: int | None = None) -> FactorGraph:
     >>> np.exp(graph.factors[0].log_table).tolist()  # [state of 7][state of 3]
     [[0.25, 0.0, 0.0], [0.0, 0.75, 0.0]]
     """
+    if max_entries is not None:
+        as_count("max_entries", max_entries, at_least=0)
     with naming(source):
         return _read(Tokens.of(source, comments=True), max_entries)
 

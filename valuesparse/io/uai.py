@@ -103,7 +103,7 @@ def read_uai(
     valuesparse.io.errors.TextFormatError: line 1, table of factor 0: 'half' is not a number
     """
     with naming(source):
-        graph = _read_model(Tokens.of(source))
+        graph = _read_model(Tokens.of(source, comments=True))  # pyAgrum writes names behind #
     if evidence is None:
         if sample is not None:
             raise ValueError("sample chooses from an evidence file, but evidence is None")

@@ -1,0 +1,95 @@
+"""What a fit is told, and rows that are hard to read: refused by name, or read rightly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from valuesparse.hmm import GMMHMM, BaseHMM, CategoricalHMM, GaussianHMM, PoissonHMM
+
+ROWS: Any = np.random.default_rng(0).normal(size=(30, 2))
+COUNTS: Any = np.random.default_rng(0).poisson(3.0, size=(30, 2))
+
+
+def gaussian(kind: str = "diag", **settings: Any) -> GaussianHMM:
+    model = GaussianHMM(2, kind, init_params="stc", random_state=0, **settings)
+    model.means_ = [[-0.5, 0.0], [0.5, 0.5]]
+    return model
+
+
+def mixture(**settings: Any) -> GMMHMM:
+    model = GMMHMM(2, **{"n_mix": 2, **settings}, init_params="stcw", random_state=0)
+    model.means_ = np.arange(8.0).reshape(2, 2, 2) / 4.0 - 1.0
+    return model
+
+
+@pytest.mark.parametrize("kind", ["diag", "spherical", "full", "tied"])
+def test_long_doubles_are_read_as_doubles(kind: str) -> None:
+    rows = ROWS.astype(np.longdouble)
+    plain, wide = gaussian(kind).fit(ROWS), gaussian(kind).fit(rows)
+    assert np.array_equal(plain.means_, wide.means_)
+    assert plain.score(rows) == plain.score(ROWS)
+    with pytest.raises(ValueError, match=r"X\[0, 0\] is inf"):
+        plain.score(np.full((1, 2), np.longdouble("1e4000")))
+
+
+@pytest.mark.parametrize("make", [gaussian, mixture])
+def test_rows_beyond_a_double_s_squares_are_refused(make: Any) -> None:
+    rows = ROWS.copy()
+    rows[3, 1] = -1e200
+    with pytest.raises(ValueError, match=r"X\[3, 1\] is -1e\+200"):
+        make().fit(rows)
+    with pytest.raises(ValueError, match=r"X\[3, 1\] is -1e\+200"):
+        make().fit(ROWS).predict(rows)
+    fitted = make().fit(ROWS * 1e99)
+    assert np.isfinite(fitted.covars_).all()
+    assert np.isfinite(fitted.score(ROWS * 1e99))
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (gaussian(startprob_prior=np.nan), r"startprob_prior is nan"),
+        (gaussian(transmat_prior=-5.0), r"transmat_prior is -5.0; .* at least 0"),
+        (gaussian(transmat_prior=[[1.0, 1.0], [np.inf, 1.0]]), r"transmat_prior\[1, 0\] is inf"),
+        (gaussian(transmat_prior=np.ones(3)), r"transmat_prior must .* \(2, 2\), got shape \(3,\)"),
+        (gaussian(min_covar=-1.0), r"min_covar is -1.0"),
+        (gaussian(min_covar=np.nan), r"min_covar is nan"),
+        (gaussian(means_prior=np.inf), r"means_prior is inf"),
+        (gaussian(means_weight=-1.0), r"means_weight is -1.0"),
+        (gaussian(covars_prior=np.nan), r"covars_prior is nan"),
+        (gaussian(covars_prior=-1.0), r"covars_prior is -1.0"),
+        (gaussian("full", covars_prior=np.ones((3, 3))), r"covars_prior must .* \(2, 2, 2\)"),
+        (gaussian(covars_weight=[1.0, 2.0]), r"covars_weight must be a number"),
+        (gaussian(tol=np.nan), r"tol must be a number, got nan"),
+        (gaussian(tol="x"), r"tol must be a number, got 'x'"),
+        (mixture(n_mix=0), r"n_mix must be an integer >= 1"),
+        (mixture(n_mix=2.0), r"n_mix must be an integer >= 1"),
+        (mixture(weights_prior=-9.0), r"weights_prior is -9.0"),
+        (mixture(covars_prior=np.nan), r"covars_prior is nan"),
+        (mixture(means_prior=np.ones(9)), r"means_prior must .* \(2, 2, 2\)"),
+    ],
+)
+def test_settings_are_refused_by_name(model: BaseHMM, name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        model.fit(ROWS)
+
+
+def test_settings_of_counts_and_symbols_are_refused_by_name() -> None:
+    for settings, name in (
+        ({"lambdas_prior": -5.0}, "lambdas_prior is -5.0"),
+        ({"lambdas_weight": -100.0}, "lambdas_weight is -100.0"),
+        ({"lambdas_prior": np.ones(7)}, "lambdas_prior must be"),
+    ):
+        with pytest.raises(ValueError, match=name):
+            PoissonHMM(2, random_state=0, **settings).fit(COUNTS)
+    with pytest.raises(ValueError, match=r"X\[0, 0\] is -1; counts"):
+        PoissonHMM(2, random_state=0).fit(np.full((3, 1), -1))
+    for number in (0, 2.5, "a"):
+        symbols: Any = CategoricalHMM(2, n_features=number)
+        with pytest.raises(ValueError, match="n_features must be an integer >= 1"):
+            symbols.fit([[0], [1]])
+    with pytest.raises(ValueError, match=r"emissionprob_prior\[1\] is nan"):
+        CategoricalHMM(2, emissionprob_prior=[1.0, np.nan]).fit([[0], [1]])

@@ -1,0 +1,60 @@
+"""What a fit is told: priors and thresholds, checked before they reach a parameter."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse._validation import as_reals
+
+__all__ = ["ROWS", "Setting", "require_settings", "rows_within"]
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+
+#: Largest magnitude in X of normal distributions: squares, and sums of them, stay finite.
+ROWS = 1e100
+
+
+class Setting(NamedTuple):
+    """The shape that a setting is spread to, and the least number in it."""
+
+    shape: tuple[int, ...] = ()
+    least: float = -math.inf
+
+
+def require_settings(model: Any, settings: dict[str, Setting]) -> None:
+    """Refuse settings that are not finite, too small, or of a shape that does not fit."""
+    if not isinstance(model.tol, numbers.Real) or math.isnan(model.tol):
+        raise ValueError(f"tol must be a number, got {model.tol!r}")
+    for name, (shape, least) in settings.items():
+        value = getattr(model, name)
+        if value is None:
+            continue
+        array = as_reals(name, value)
+        bad = ~(np.isfinite(array) & (array >= least))
+        if bad.any():
+            at = [int(i) for i in np.argwhere(bad)[0]]
+            words = "finite" if math.isinf(least) else f"finite and at least {least:g}"
+            raise ValueError(f"{name}{at or ''} is {array[bad][0]}; it must be {words}")
+        try:
+            np.broadcast_to(array, shape)
+        except ValueError:
+            words = f"an array that spreads to {shape}" if shape else "a number"
+            raise ValueError(f"{name} must be {words}, got shape {array.shape}") from None
+
+
+def rows_within(X: Array) -> Array:
+    """Return X as it is; ValueError for numbers whose squares no double holds."""
+    most = max(abs(float(X.max())), abs(float(X.min())))
+    if most > ROWS:
+        at = [int(i) for i in np.argwhere(abs(X.astype(np.float64)) > ROWS)[0]]
+        raise ValueError(
+            f"X{at} is {float(X[tuple(at)]):g}; normal distributions take numbers between {-ROWS:g} "
+            f"and {ROWS:g}: divide X by a constant"
+        )
+    return X
