@@ -71,60 +71,76 @@ PairBounds::PairBounds(const Templates& templates, Kind kind, const float* weigh
     for (const Template& t : set.all) {
         if (t.with == With::kBetween) throw std::logic_error("pairs have one line a template");
     }
-    // The slots of features.cpp: directions, and distances of each of them or of each two.
+    // The slots of features.h: directions, and distances of each of them or of each two.
     const bool siblings = kind == Kind::kSibling;
     const int n_a = siblings ? 3 : 6, n_b = siblings ? 4 : 3, group = siblings ? 1 : 2;
-    std::vector<Range> own(at(set.lines));
-    double largest = 0.0, widest = 0.0;
-    for (int64_t l = 0; l < set.lines; ++l) {
-        float line[kSlots];
-        templates.read(weights, first_ + l, line);
-        Range r{INFINITY, -INFINITY};
-        double most = 0.0;
-        for (int a = 0; a < n_a; ++a) {
-            const double base = double{line[0]} + double{line[1 + a]};
-            const float* b = line + 1 + n_a + a / group * n_b;
-            const auto ends = std::minmax_element(b, b + n_b);
-            r = {std::min(r.least, base + double{*ends.first}),
-                 std::max(r.most, base + double{*ends.second})};
+    const size_t sorts = at(n_a * n_b), size = at(set.size());
+    sort_.assign(at(kSlots * kSlots), 0);
+    const auto slot_b = [&](int a, int b) { return 1 + n_a + a / group * n_b + b; };
+    for (int a = 0; a < n_a; ++a) {
+        for (int b = 0; b < n_b; ++b) {
+            sort_[at((1 + a) * kSlots + slot_b(a, b))] = static_cast<uint8_t>(a * n_b + b);
         }
-        for (int i = 0; i < kSlots; ++i) most = std::max(most, std::fabs(double{line[i]}));
-        own[at(l)] = r;
-        largest = std::max(largest, most);
-        widest = std::max({widest, -r.least, r.most});
+    }
+    std::vector<Range> own(at(set.lines)), of(sorts * size);  // of lines; by sort and template
+    double largest = 0.0, widest = 0.0;
+    for (size_t t = 0; t < size; ++t) {
+        for (int64_t l = set.base[t]; l <= int64_t{set.base[t]} + set.mask[t]; ++l) {
+            float line[kSlots];
+            templates.read(weights, first_ + l, line);
+            Range r{INFINITY, -INFINITY};
+            for (int a = 0; a < n_a; ++a) {
+                const double base = double{line[0]} + double{line[1 + a]};
+                for (int b = 0; b < n_b; ++b) {
+                    const double x = base + double{line[slot_b(a, b)]};
+                    r = {std::min(r.least, x), std::max(r.most, x)};
+                    Range& whole = of[at(a * n_b + b) * size + t];
+                    whole = {std::min(whole.least, x), std::max(whole.most, x)};
+                }
+            }
+            for (const float x : line) largest = std::max(largest, std::fabs(double{x}));
+            own[at(l)] = r;
+            widest = std::max({widest, -r.least, r.most});
+        }
     }
     step_ = widest > 0.0 ? widest / 127.0 : 1.0;
-    coarse_ = step_ * static_cast<double>(set.size());
-    const double rounding = kRounding * 3.0 * largest * static_cast<double>(set.size());
+    coarse_ = step_ * static_cast<double>(size);
+    const double rounding = kRounding * 3.0 * largest * static_cast<double>(size);
     line_.resize(at(set.lines));
-    std::vector<Range> of(at(set.size()));  // what each template can add
-    for (int64_t t = 0; t < set.size(); ++t) {
-        Range& whole = of[at(t)];
-        for (int64_t l = set.base[at(t)]; l <= int64_t{set.base[at(t)]} + set.mask[at(t)]; ++l) {
+    std::vector<double> saved(size, 0.0);  // by asking a template: of all sorts, as a rule
+    for (size_t t = 0; t < size; ++t) {
+        const auto lines = static_cast<double>(int64_t{set.mask[t]} + 1);
+        for (int64_t l = set.base[t]; l <= int64_t{set.base[t]} + set.mask[t]; ++l) {
             const Range& r = own[at(l)];
             const double least = std::max(-127.0, std::floor(r.least / step_));
             const double most = std::min(127.0, std::ceil(r.most / step_));
             line_[at(l)] = {static_cast<int8_t>(least), static_cast<int8_t>(most)};
-            whole = {std::min(whole.least, least * step_), std::max(whole.most, most * step_)};
+            saved[t] -= (most - least) * step_ / lines * static_cast<double>(sorts);
         }
-    }
-    const int middle = siblings ? 0 : 1;
-    for (int32_t t = 0; t < static_cast<int32_t>(set.size()); ++t) {
-        (set.all[at(t)].of[middle].empty() ? apart_ : others_).push_back(t);
-    }
-    std::stable_sort(others_.begin(), others_.end(), [&](int32_t a, int32_t b) {
-        return of[at(a)].most - of[at(a)].least > of[at(b)].most - of[at(b)].least;
-    });
-    rest_.assign((others_.size() + kAtOnce - 1) / kAtOnce + 1, Range{-rounding, rounding});
-    for (size_t k = others_.size(); k-- > 0;) {
-        const Range& own_range = of[at(others_[k])];
-        for (size_t q = 0; q <= k / kAtOnce; ++q) {
-            rest_[q] = {rest_[q].least + own_range.least, rest_[q].most + own_range.most};
+        for (size_t c = 0; c < sorts; ++c) {
+            const Range& whole = of[c * size + t];
+            saved[t] += whole.most - whole.least;
         }
+        (set.all[t].of[siblings ? 0 : 1].empty() ? apart_ : others_)
+            .push_back(static_cast<int32_t>(t));
     }
-    any_ = rest_[0];
-    for (const int32_t t : apart_) {
-        any_ = {any_.least + of[at(t)].least, any_.most + of[at(t)].most};
+    std::stable_sort(others_.begin(), others_.end(),
+                     [&](int32_t a, int32_t b) { return saved[at(a)] > saved[at(b)]; });
+    stride_ = (others_.size() + kAtOnce - 1) / kAtOnce + 1;
+    rest_.assign(sorts * stride_, Range{-rounding, rounding});
+    const auto widen = [](Range* r, const Range& by) {
+        *r = {r->least + by.least, r->most + by.most};
+    };
+    for (size_t c = 0; c < sorts; ++c) {
+        for (size_t k = others_.size(); k-- > 0;) {
+            for (size_t q = 0; q <= k / kAtOnce; ++q) {
+                widen(&rest_[c * stride_ + q], of[c * size + at(others_[k])]);
+            }
+        }
+        Range any = rest_[c * stride_];
+        for (const int32_t t : apart_) widen(&any, of[c * size + at(t)]);
+        any_of_.push_back(any);
+        any_ = {std::min(any_.least, any.least), std::max(any_.most, any.most)};
     }
 }
 

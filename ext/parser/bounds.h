@@ -64,6 +64,8 @@ class PairBounds {
         int32_t least = 0, most = 0;  // times step_
         size_t others = 0;
     };
+    // Pairs with the same slots.
+    int sort_of(const Slots& slots) const { return sort_[at(slots.a * kSlots + slots.b)]; }
     // A sum that is kept.
     struct Kept {
         static constexpr int16_t kUnknown = INT16_MIN;
@@ -81,22 +83,22 @@ class PairBounds {
     // Whether no sum of all bounds is likely to lie in `safe`: the bytes are rounded away from 0.
     bool too_coarse(const Range& safe) const { return safe.most - safe.least < coarse_; }
     // Whether the potential of a pair with this sum lies in `safe`, as far as bounds tell.
-    bool within(const Sum& sum, const Range& safe) const {
-        const Range& rest = rest_[sum.others / kAtOnce];
+    bool within(const Sum& sum, int sort, const Range& safe) const {
+        const Range& rest = rest_[at(sort) * stride_ + sum.others / kAtOnce];
         return safe.holds({sum.least * step_ + rest.least, sum.most * step_ + rest.most});
     }
     // The same with others asked, those that can say most first, until they make no difference or
     // so many have been.
-    bool within(const Keys& keys, const Range& safe, size_t most, Sum* sum) const {
+    bool within(const Keys& keys, int sort, const Range& safe, size_t most, Sum* sum) const {
         for (;;) {
-            if (within(*sum, safe)) return true;
+            if (within(*sum, sort, safe)) return true;
             if (sum->others >= std::min(most, others_.size())) return false;
             const size_t end = std::min(sum->others + kAtOnce, others_.size());
             for (size_t i = sum->others; i < end; ++i) add(keys, others_[i], sum);
             sum->others += kAtOnce;
         }
     }
-    static constexpr size_t kFirst = 8, kAll = SIZE_MAX;
+    static constexpr size_t kFirst = 4, kAll = SIZE_MAX;
     // Asks for what these will read: the first others; the rest of them.
     void prefetch(const Keys& keys, bool apart) const {
         for (size_t i = 0; apart && i < apart_.size(); ++i) prefetch_line(&line(keys, apart_[i]));
@@ -108,6 +110,7 @@ class PairBounds {
         for (size_t i = kFirst; i < others_.size(); ++i) prefetch_line(&line(keys, others_[i]));
     }
     const Range& any() const { return any_; }  // potentials of all pairs of the kind
+    const Range& any(int sort) const { return any_of_[at(sort)]; }
 
   private:
     struct Bytes {
@@ -124,11 +127,15 @@ class PairBounds {
     }
     std::vector<int32_t> apart_;   // templates without a word of the one in the middle
     std::vector<int32_t> others_;  // those with one
-    std::vector<Range> rest_;      // of others from each kAtOnce-th on, and rounding
+    // (sorts, stride_) of others from each kAtOnce-th on, and rounding.
+    std::vector<Range> rest_;
+    size_t stride_ = 0;
+    std::vector<uint8_t> sort_;  // by slots a and b
     std::vector<Bytes> line_;      // (lines,) of the kind, from line first_ of the model
     int64_t first_ = 0;
     double step_ = 0.0, coarse_ = 0.0;
     Range any_;
+    std::vector<Range> any_of_;  // (sorts,)
 };
 
 struct Bounds {

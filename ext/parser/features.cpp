@@ -8,9 +8,6 @@ namespace {
 
 constexpr uint32_t kRoot = 0x52303070, kOutside = 0x4f757473;
 
-// A distance d > 0 among four.
-int coarse_bin(int64_t d) { return d < 3 ? static_cast<int>(d) - 1 : d < 6 ? 2 : 3; }
-
 uint32_t value_hash(With with, uint64_t value) {
     return narrow(mix(value * 8 + static_cast<uint64_t>(with) + 0x7654321ULL));
 }
@@ -172,21 +169,18 @@ void Features::arc(int64_t head, int64_t modifier, Keys* keys) const {
 
 void Features::sibling(int64_t head, int64_t first, int64_t second, Keys* keys) const {
     const uint32_t *h = row(0, head), *m = row(1, first), *s = row(2, second);
-    const int side = second < head ? 0 : first < head ? 1 : 2;
-    keys->a = 1 + side;
-    keys->b = 4 + 4 * side + coarse_bin(second - first);
+    const Slots slots = sibling_slots(head, first, second);
+    keys->a = slots.a;
+    keys->b = slots.b;
     fill([&](int64_t t) { return h[t] ^ m[t] ^ s[t]; }, first, second, second - first, keys);
 }
 
 void Features::grandparent(int64_t grand, int64_t head, int64_t modifier, Keys* keys) const {
     const uint32_t *g = row(0, grand), *h = row(1, head), *m = row(2, modifier);
-    // Which of the three is between the others, and in which direction.
-    const bool a = grand < head, b = head < modifier, c = grand < modifier;
-    const int middle = a == b ? 0 : a == c ? 1 : 2;
+    const Slots slots = grandparent_slots(grand, head, modifier);
     const int64_t left = std::min(grand, modifier), right = std::max(grand, modifier);
-    keys->a = 1 + 2 * middle + a;
-    const int64_t d = right - left;
-    keys->b = 7 + 3 * middle + (d < 3 ? 0 : d < 7 ? 1 : 2);
+    keys->a = slots.a;
+    keys->b = slots.b;
     fill([&](int64_t t) { return g[t] ^ h[t] ^ m[t]; }, left, right, modifier - grand, keys);
 }
 

@@ -63,6 +63,23 @@ inline int bin(int64_t d) {
                              : 5;
 }
 
+// The slots of a line that count for a part beside the first, by its directions and distances.
+struct Slots {
+    int a, b;
+};
+inline int coarse_bin(int64_t d) { return d < 3 ? static_cast<int>(d) - 1 : d < 6 ? 2 : 3; }
+inline Slots sibling_slots(int64_t head, int64_t first, int64_t second) {
+    const int side = second < head ? 0 : first < head ? 1 : 2;
+    return {1 + side, 4 + 4 * side + coarse_bin(second - first)};
+}
+inline Slots grandparent_slots(int64_t grand, int64_t head, int64_t modifier) {
+    // Which of the three is between the others, and in which direction.
+    const bool a = grand < head, b = head < modifier, c = grand < modifier;
+    const int middle = a == b ? 0 : a == c ? 1 : 2;
+    const int64_t d = c ? modifier - grand : grand - modifier;
+    return {1 + 2 * middle + a, 7 + 3 * middle + (d < 3 ? 0 : d < 7 ? 1 : 2)};
+}
+
 // The hashes of what stands in the places that template t has for a role: of position p at
 // out[p step], 0 where it has none.
 void hash_role(const Set& set, int64_t t, int role, const Sentence& sentence, uint32_t* out,

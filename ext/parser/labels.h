@@ -1,6 +1,7 @@
 // The labels of arcs, once the heads are known: a linear classifier.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -60,6 +61,7 @@ class Labeller {
 
   private:
     static constexpr int64_t kFloats = 16;  // of a line of the cache
+    static constexpr int kBlock = 8;        // labels that are summed at once; rows hold so many
 
     void list(int64_t head, int64_t modifier, int64_t place) {
         features_.arc(head, modifier, &keys_[place]);
@@ -67,10 +69,16 @@ class Labeller {
     template <class T>
     int32_t label(const T* weights, const Keys& keys) {
         const int64_t row = labels_.row();
-        score_.assign(at(row), 0.0);
-        for (int64_t k = 0; k < keys.count; ++k) {
-            const T* w = weights + line(keys, k) * row;
-            for (int64_t l = 0; l < row; ++l) score_[at(l)] += static_cast<double>(w[l]);
+        score_.resize(at(row));
+        const T* rows[Keys::kMost];
+        for (int64_t k = 0; k < keys.count; ++k) rows[k] = weights + line(keys, k) * row;
+        for (int64_t first = 0; first < row; first += kBlock) {
+            double sum[kBlock] = {};  // it stays in registers
+            for (int64_t k = 0; k < keys.count; ++k) {
+                const T* w = rows[k] + first;
+                for (int l = 0; l < kBlock; ++l) sum[l] += static_cast<double>(w[l]);
+            }
+            std::copy_n(sum, kBlock, score_.data() + first);
         }
         int32_t best = 0;
         for (int32_t l = 1; l < labels_.size(); ++l) {

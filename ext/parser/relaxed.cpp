@@ -44,11 +44,14 @@ struct Relaxed::Screen {
     void push(const Candidate& next, double high, double q) {
         if (high * most <= harmless.epsilon()) return;
         safe[count] = harmless.at(high, q);
-        if (safe[count].holds(bounds.any())) return;
         const int32_t* nodes = next.pair.nodes;
+        sort[count] = bounds.sort_of(kind == Kind::kSibling
+                                         ? sibling_slots(nodes[0], nodes[1], nodes[2])
+                                         : grandparent_slots(nodes[0], nodes[1], nodes[2]));
+        if (safe[count].holds(bounds.any(sort[count]))) return;
         place[count] = at(nodes[kind == Kind::kSibling] * stride + nodes[2]);
         const PairBounds::Kept& sum = apart[place[count]];
-        if (sum.known() && bounds.within(sum.sum(), safe[count])) return;
+        if (sum.known() && bounds.within(sum.sum(), sort[count], safe[count])) return;
         own[count] = next;
         scorer.keys(kind, next.pair.nodes, &keys[count]);
         direct[count] = bounds.too_coarse(safe[count]);
@@ -70,14 +73,14 @@ struct Relaxed::Screen {
             PairBounds::Kept& sum = apart[place[i]];
             if (!sum.known()) sum = bounds.apart(keys[i]);
             sums[i] = sum.sum();
-            if (bounds.within(keys[i], safe[i], PairBounds::kFirst, &sums[i])) continue;
+            if (bounds.within(keys[i], sort[i], safe[i], PairBounds::kFirst, &sums[i])) continue;
             bounds.prefetch_rest(keys[i]);
             open[n_open++] = i;
         }
         for (int k = 0; k < n_open; ++k) {
             const int i = open[k];
             if (!direct[i]) {
-                if (bounds.within(keys[i], safe[i], PairBounds::kAll, &sums[i])) continue;
+                if (bounds.within(keys[i], sort[i], safe[i], PairBounds::kAll, &sums[i])) continue;
                 prefetch(weights, keys[i]);
             }
             left[size++] = i;
@@ -107,6 +110,7 @@ struct Relaxed::Screen {
     Candidate own[kBatch];
     Range safe[kBatch];
     size_t place[kBatch];
+    int sort[kBatch];
     bool direct[kBatch];  // to be scored, whatever their bounds
     int count = 0;
 };

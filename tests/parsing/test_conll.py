@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import valuesparse as vs
 from valuesparse.io import ModelFormatError, TextFormatError
 from valuesparse.parsing import Sentence, read_conll, write_conll
+from valuesparse.parsing._conll import text_of
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "ud"
 
@@ -262,6 +263,32 @@ def test_heads_are_whole_numbers() -> None:
         Sentence(["a"], heads=np.array([0.5]))
     assert Sentence(["a"], heads=np.array([0], np.uint8)).heads.dtype == np.int64
     assert Sentence([]).heads.tolist() == []
+
+
+def test_columns_are_lists_of_text(tmp_path: Path) -> None:
+    made = Sentence(np.array(["a", "b"]), upos=("X", "Y"))  # type: ignore[arg-type]
+    assert made.forms == ["a", "b"]
+    assert made.upos == ["X", "Y"]
+    assert {type(cell) for cell in made.forms} == {str}
+    for bad, kind in (("ab", "str"), (b"ab", "bytes"), (3, "int"), ({"a", "b"}, "set")):
+        with pytest.raises(TypeError, match=f"forms must be a list of str, not {kind}"):
+            Sentence(bad)  # type: ignore[arg-type]
+    for bad, problem in (
+        (Sentence(["a", 3]), r"sentences\[1\].forms\[1\] must be a str, not int"),  # type: ignore[list-item]
+        (Sentence(["a"], misc=[None]), r"sentences\[1\].misc\[0\] must be a str"),  # type: ignore[list-item]
+        ("a", r"sentences\[1\] must be a Sentence, not str"),
+    ):
+        with pytest.raises(TypeError, match=problem):
+            write_conll([made, bad], tmp_path / "a.conllu")  # type: ignore[list-item]
+    with pytest.raises(ValueError, match=r"sentences\[0\].forms\[0\] is .*: UTF-8 has no bytes"):
+        write_conll([Sentence(["\ud800"])], tmp_path / "a.conllu")
+    assert not (tmp_path / "a.conllu").exists()
+
+
+@pytest.mark.parametrize(("misc", "written"), [("", ""), ("_", ""), ("A=b", "A=b|")])
+def test_probabilities_are_entries_of_their_own(misc: str, written: str) -> None:
+    row = text_of(Sentence(["a"], misc=[misc], confidence=np.ones(1)))
+    assert row.split("\t")[-1] == f"{written}HeadProbability=1.000000\n\n"
 
 
 @pytest.mark.parametrize("cell", ["a\tb", "a\nb", "\n"])

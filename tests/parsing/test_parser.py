@@ -231,13 +231,20 @@ def test_errors_say_what_is_wrong(parser: Parser) -> None:
         parser.parse([], threshold=-1.0)
     with pytest.raises(ValueError, match="max_rounds must be"):
         parser.parse([], max_rounds=-1)
-    with pytest.raises(TypeError, match="sentences must be Sentence records, not str"):
-        list(parser.parse(["a b"]))  # type: ignore[list-item]
+    with pytest.raises(TypeError, match=r"sentences\[1\] must be a Sentence, not str"):
+        list(parser.parse([Sentence(["a"]), "a b"]))  # type: ignore[list-item]
+    with pytest.raises(TypeError, match=r"sentences\[0\].upos\[1\] must be a str, not NoneType"):
+        list(parser.parse([Sentence(["a", "b"], upos=["X", None])]))  # type: ignore[list-item]
+    with pytest.raises(ValueError, match=r"sentences\[0\].forms\[0\] is .*: UTF-8 has no bytes"):
+        list(parser.parse([Sentence(["\ud800"])]))
+    with pytest.raises(TypeError, match="sentence must be a Sentence, not str"):
+        parser.graph("a b")  # type: ignore[arg-type]
     for given, problem in (
         ({"order": 5}, "order must be"),
         ({"beta": 0.0}, "beta must be above 0"),
         ({"epochs": 0}, "epochs must be an integer >= 1"),
         ({"batch": 0}, "batch must be an integer >= 1"),
+        ({"seed": -1}, "seed must be an integer >= 0"),
         ({"constraint": "flow"}, "constraint must be"),
         ({"ignore": ["MISC"]}, "ignore: 'MISC'"),
         ({"bits": 2}, "bits must be 4 to 20"),

@@ -111,8 +111,8 @@ class LinearProgram:
         That is one for each entry of the scopes, from the multipliers of the factor's rows. None:
         nothing is possible.
         """
-        if self.columns == 0:  # which HiGHS refuses
-            return np.empty(0), np.empty(0)
+        if not self.columns:  # HiGHS wants one
+            return np.zeros(0), np.zeros(self.n_entries)
         low, high = self._ends()
         below, right_below = self._matrix(equal=False)
         equal, right = self._matrix(equal=True)

@@ -253,4 +253,4 @@ def text_of(sentence: Sentence, form: str | None = None) -> str:
 def _with_probability(misc: str, probability: float) -> str:
     entry = f"{PROBABILITY}{probability:.6f}"
     kept = without_probability(misc)
-    return entry if kept == "_" else f"{kept}|{entry}"
+    return entry if kept in ("_", "") else f"{kept}|{entry}"

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _parser
-from valuesparse.parsing._sentences import Sentence, tree_problem
+from valuesparse.parsing._sentences import Sentence, error_of, tree_problem
 
 __all__ = ["IGNORABLE", "Encoded", "as_ignored", "encode", "heads_of", "projective_and_single"]
 
@@ -42,21 +42,32 @@ def as_ignored(ignore: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in IGNORABLE if name in given)
 
 
-def encode(sentences: Sequence[Sentence], ignore: Iterable[str] = ()) -> Encoded:
-    """Return the words of sentences as features see them, without the columns `ignore`."""
+def encode(
+    sentences: Sequence[Sentence], ignore: Iterable[str] = (), number: int = 0
+) -> Encoded:
+    """Return the words of sentences as features see them, without the columns `ignore`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A cell is no text; the error names it, and its sentence, the first of which is `number`.
+    """
     offset = np.zeros(len(sentences) + 1, np.int64)
     np.cumsum([len(sentence) for sentence in sentences], out=offset[1:])
     words = np.zeros((int(offset[-1]), _parser.FIELDS), np.uint32)
     left_out = {IGNORABLE[name] for name in ignore}
-    for s, first, last in zip(sentences, offset[:-1], offset[1:], strict=True):
-        _parser.encode(
-            s.forms,
-            None if "lemmas" in left_out else s.lemmas,
-            None if "upos" in left_out else s.upos,
-            None if "xpos" in left_out else s.xpos,
-            None if "feats" in left_out else s.feats,
-            words[first:last],
-        )
+    for i, (s, first, last) in enumerate(zip(sentences, offset[:-1], offset[1:], strict=True)):
+        try:
+            _parser.encode(
+                s.forms,
+                None if "lemmas" in left_out else s.lemmas,
+                None if "upos" in left_out else s.upos,
+                None if "xpos" in left_out else s.xpos,
+                None if "feats" in left_out else s.feats,
+                words[first:last],
+            )
+        except (TypeError, ValueError) as error:
+            raise error_of(s, number + i, error) from None
     return Encoded(words, offset)
 
 

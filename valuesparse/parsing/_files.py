@@ -11,7 +11,7 @@ from valuesparse.corpora._files import publishing
 from valuesparse.corpora._text import Line, Source, largest, lines, located
 from valuesparse.io.errors import TextFormatError
 from valuesparse.parsing._conll import Lines, as_check, as_format, format_of, sentence_of, text_of
-from valuesparse.parsing._sentences import Sentence
+from valuesparse.parsing._sentences import Sentence, error_of, require_sentence
 
 __all__ = ["lines_of", "read_conll", "write_conll"]
 
@@ -141,6 +141,8 @@ def write_conll(
     ValueError
         A cell holds a tab or the end of a line; the message names the sentence. No file is there
         then, or the one that was.
+    TypeError
+        Something that is no Sentence, or a cell that is no str; likewise.
     OSError
         The file cannot be written.
 
@@ -158,8 +160,9 @@ def write_conll(
     form = as_format(format) or format_of(target)
     with publishing(target) as file:
         for i, sentence in enumerate(sentences):
+            require_sentence(sentence, i)
             try:
                 text = text_of(sentence, form).encode()
-            except ValueError as error:
-                raise ValueError(f"sentences[{i}]: {error}") from None
+            except (TypeError, ValueError) as error:
+                raise error_of(sentence, i, error) from None
             file.write(text)

@@ -21,7 +21,7 @@ from valuesparse.parsing._examples import as_constraint
 from valuesparse.parsing._graph import parts_graph
 from valuesparse.parsing._model import ParserModel, read_model, write_model
 from valuesparse.parsing._parses import Parses, ParseTally
-from valuesparse.parsing._sentences import Sentence
+from valuesparse.parsing._sentences import Sentence, require_sentence
 from valuesparse.threads import resolve
 
 __all__ = ["METHODS", "Parser", "load"]
@@ -162,7 +162,7 @@ class Parser:
         ValueError
             An argument is wrong.
         TypeError
-            Something that is no Sentence.
+            Something that is no Sentence, or a cell that is no str.
 
         Notes
         -----
@@ -238,8 +238,10 @@ class Parser:
         parsed: Callable[..., tuple[Array, Array, Array, Array]],
         tally: ParseTally,
     ) -> Iterator[Sentence]:
-        while batch := _batch(rest):
-            words, offset = encode(batch, self.ignore)
+        done = 0
+        while batch := _batch(rest, done):
+            words, offset = encode(batch, self.ignore, done)
+            done += len(batch)
             heads, labels, confidence, told = parsed(words, offset)
             tally.add(told)
             names = [self.labels[k] for k in labels.tolist()]
@@ -256,8 +258,8 @@ class Parser:
         constraint = "projective" if trees.projective else "tree"
         if self.nonprojective:
             constraint = "flow"
-        for sentence in rest:
-            _require_sentence(sentence)
+        for i, sentence in enumerate(rest):
+            require_sentence(sentence, i)
             heads, confidence = np.zeros(len(sentence), np.int32), np.zeros(len(sentence))
             kinds, made = self._graph(sentence, constraint, trees.single_root, prune)
             found = decode(made, method="lp")
@@ -316,7 +318,8 @@ class Parser:
         >>> vs.decode(graph, method="ad3").states.tolist()
         [0, 1, 1, 0]
         """
-        _require_sentence(sentence)
+        if not isinstance(sentence, Sentence):
+            raise TypeError(f"sentence must be a Sentence, not {type(sentence).__name__}")
         single = self.single_root if single_root is None else bool(single_root)
         prune = bool(prune) and self.model.pruner is not None
         usual = "flow" if self.nonprojective else self.constraint
@@ -372,17 +375,12 @@ def _choice(threshold: float, objectives: dict[str, Any]) -> tuple[int, float]:
     return _ABOVE, max(0.0, float(np.nextafter(value, 0.0)))
 
 
-def _require_sentence(sentence: object) -> None:
-    if not isinstance(sentence, Sentence):
-        raise TypeError(f"sentences must be Sentence records, not {type(sentence).__name__}")
-
-
-def _batch(rest: Iterator[Sentence]) -> list[Sentence]:
-    """Return the next sentences, of some thousands of words."""
+def _batch(rest: Iterator[Sentence], number: int) -> list[Sentence]:
+    """Return the next sentences, of some thousands of words; the first of them is `number`."""
     batch: list[Sentence] = []
     words = 0
     for sentence in islice(rest, _SENTENCES):
-        _require_sentence(sentence)
+        require_sentence(sentence, number + len(batch))
         batch.append(sentence)
         words += len(sentence)
         if words >= _WORDS:

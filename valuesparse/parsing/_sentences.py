@@ -14,6 +14,8 @@ __all__ = [
     "FORMATS",
     "PROBABILITY",
     "Sentence",
+    "error_of",
+    "require_sentence",
     "tree_problem",
     "without_probability",
 ]
@@ -59,7 +61,7 @@ class Sentence:
     ValueError
         Columns differ in length, an empty form, a head below -1, or another format.
     TypeError
-        Heads that are no whole numbers.
+        Heads that are no whole numbers, or a column that is no sequence of str.
 
     Examples
     --------
@@ -83,6 +85,9 @@ class Sentence:
     format: str = "conllu"
 
     def __post_init__(self) -> None:
+        for name in COLUMNS:
+            if type(getattr(self, name)) is not list:
+                object.__setattr__(self, name, _as_column(name, getattr(self, name)))
         n = len(self.forms)
         for name in COLUMNS:
             column = getattr(self, name)
@@ -182,6 +187,36 @@ class Sentence:
 
 #: The fields that do not tell of a tree.
 _UNCHANGED = ("forms", "lemmas", "upos", "xpos", "feats", "others", "format")
+
+
+def _as_column(name: str, column: Any) -> list[str]:
+    """Return the cells of another sequence than a list; str itself would be one of letters."""
+    if isinstance(column, (str, bytes)) or not isinstance(column, (Sequence, np.ndarray)):
+        raise TypeError(f"{name} must be a list of str, not {type(column).__name__}")
+    # Those of an array are of a type of their own.
+    return [str(cell) if isinstance(cell, str) else cell for cell in column]
+
+
+def require_sentence(sentence: object, number: int) -> None:
+    """Refuse what is no sentence; the message names its `number`."""
+    if not isinstance(sentence, Sentence):
+        raise TypeError(f"sentences[{number}] must be a Sentence, not {type(sentence).__name__}")
+
+
+def error_of(sentence: Sentence, number: int, error: Exception) -> Exception:
+    """Return the error of the first cell that is no str or not UTF-8; else `error`, by number."""
+    for name in COLUMNS:
+        for i, cell in enumerate(getattr(sentence, name)):
+            if not isinstance(cell, str):
+                text = f"must be a str, not {type(cell).__name__}"
+                return TypeError(f"sentences[{number}].{name}[{i}] {text}")
+            try:
+                cell.encode()
+            except UnicodeEncodeError:
+                return ValueError(
+                    f"sentences[{number}].{name}[{i}] is {cell!r}: UTF-8 has no bytes for it"
+                )
+    return ValueError(f"sentences[{number}]: {error}")
 
 
 def _require_length(name: str, array: npt.NDArray[Any], n: int) -> None:

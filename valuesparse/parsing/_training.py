@@ -176,6 +176,7 @@ def train(
         raise ValueError(f"order must be 1 or 2, not {order!r}")
     as_count("epochs", epochs, at_least=1)
     as_count("batch", batch, at_least=1)
+    as_count("seed", seed, at_least=0)
     rule = Aggressive(beta, gamma)
     as_features(features)
     as_count("min_count", min_count, at_least=1)
