@@ -191,6 +191,7 @@ static const vs::Level kLevel = {
     prefix_scores,
     best,
     likely,
+    log_mean,
     list_row,
     distance_row,
     peak,
