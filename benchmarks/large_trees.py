@@ -98,7 +98,14 @@ def main() -> None:
         if total < given.tokens:
             tests.append(one)
             total += len(one[0])
-    table = without_default(table_of(lessons, model, 18))
+    kept = None if given.models is None else given.models / f"heads-{len(model.labels)}.npy"
+    if kept is None or not kept.is_file():
+        fitted = table_of(lessons, model, 18)
+        if kept is not None:
+            np.save(kept, fitted)
+    else:
+        fitted = np.load(kept)
+    table = without_default(fitted)
     parent, unary, _ = forest(tests, model)
     tree = vs.Tree(parent, unary, table)
     n, messages = tree.n_nodes, 2 * (tree.n_nodes - tree.n_trees)

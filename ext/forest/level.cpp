@@ -10,7 +10,6 @@
 #include "forest/branching_island_rows.h"
 #include "forest/branching_pass.h"
 #include "forest/likely.h"
-#include "rows/distance_row.h"
 #include "rows/listed_row.h"
 #include "forest/path_best_tasks.h"
 #include "forest/path_island_rows.h"
@@ -193,7 +192,6 @@ static const vs::Level kLevel = {
     likely,
     log_mean,
     list_row,
-    distance_row,
     peak,
     message_pass,
 };

@@ -161,10 +161,6 @@ struct Level {
     // many; `labels` null: nothing else. *rest: the largest of the others, or 0.
     int64_t (*list_row)(int dtype, const void* row, int64_t labels_in_row, double least,
                         int32_t* labels, void* values, double* rest);
-    // The largest distance of two rows. *rest: the share of the first that the label does not have,
-    // at least; 0 where the label is below 0.
-    double (*distance_row)(int dtype, const void* a, const void* b, int64_t labels_in_row,
-                           int label, double* rest);
     // For benchmarks; both return the flops done. peak: independent FMAs. message_pass: forward
     // and backward messages of `rows` sequences, nothing else.
     double (*peak)(int dtype, int64_t iterations);

@@ -341,7 +341,6 @@ class Component : private Positions {
         node.above_g = b.g;
         node.above_factor = message_.sent().factor;
         node.above_widened = message_.sent().widened;
-        node.x_g = x_.g;
         node.x_total = x_.total;
         return true;
     }

@@ -23,15 +23,11 @@ inline void copy(int64_t kp, const Enclosure& x, Enclosure* out) {
 // may be x or y. 0: x and y are so far apart that floats do not hold the product.
 inline double multiply(int64_t kp, const Enclosure& x, const Enclosure& y, Enclosure* out) {
     using V = Vec<float>;
-    // Where something is left its slack is not 0, even if the product underflows.
-    const V tiny = V::set1(1e-37f);
     V top = V::set1(0.0f);
     for (int64_t k = 0; k < kp; k += V::N) {
         const V xl = V::load(x.l + k), xe = V::load(x.e + k);
         const V yl = V::load(y.l + k), ye = V::load(y.e + k), yh = yl + ye;
-        const V low = xl * yl, more = V::fma(xe, yh, xl * ye);
-        const V alive = V::where_positive(xl + xe, yh, V::max(more, tiny));
-        const V slack = V::where_positive(xe + ye, V::set1(1.0f), alive);
+        const V low = xl * yl, slack = V::fma(xe, yh, xl * ye);
         low.store(out->l + k);
         slack.store(out->e + k);
         top = V::max(top, low + slack);

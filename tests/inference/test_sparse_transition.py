@@ -16,6 +16,7 @@ from scipy.special import logsumexp
 from strategies import examples
 
 import valuesparse as vs
+from valuesparse.inference import _forest
 
 K = 100  # enough for listed pairs to pay
 
@@ -324,3 +325,49 @@ def test_errors_name_the_pair_and_the_default() -> None:
         vs.SparseTransition(sp.csr_array((2, 2)), np.nan)
     with pytest.raises(ValueError, match="default must be a number"):
         vs.SparseTransition(sp.csr_array((2, 2)), np.zeros(3))
+
+
+@pytest.mark.parametrize("shape", ["chain", "tree"])
+@pytest.mark.parametrize("ends", ["both", "rows", "columns"])
+def test_entropy_makes_no_table_of_a_default_with_rows_and_columns(
+    shape: str, ends: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Variables have the rows and columns for the time of the call."""
+    rng = np.random.default_rng(17)
+    k, n = 110, 24
+    entries = sp.random_array((k, k), density=0.02, rng=rng, format="csr")
+    entries.data = 3 * rng.normal(size=entries.nnz)
+    entries.data[:5] = -np.inf
+    more = {name: rng.normal(size=k) for name in ("rows", "columns") if ends in ("both", name)}
+    table, unary = vs.SparseTransition(entries, -0.5, **more), 2 * rng.normal(size=(n, k))
+    allowed = rng.random((n, k)) < 0.9
+    if shape == "chain":
+        vectors = {name: rng.normal(size=k) for name in ("start", "end")}
+
+        def model(t: Any) -> Any:
+            return vs.Chain(unary, t, [10, 0, 1, 13], allowed=allowed, **vectors)
+    else:
+        parent = np.array([-1, *(int(rng.integers(i)) for i in range(1, n))])
+        parent[7] = -1
+
+        def model(t: Any) -> Any:
+            return vs.Tree(parent, unary, t, allowed=allowed)
+
+    given = model(table)
+    assert given.table is None
+    expected, r = vs.infer(model(table.todense())).entropy(), vs.infer(given)
+    assert r.stats["sequences_sparse"] > 0
+    asked, real = [], _forest._ask
+
+    def ask(built: Any, workers: int, **wanted: Any) -> Any:
+        asked.append((built, wanted))
+        return real(built, workers, **wanted)
+
+    monkeypatch.setattr(_forest, "_ask", ask)
+    np.testing.assert_allclose(r.entropy(), expected, rtol=1e-10, atol=1e-10)
+    ((built, wanted),) = asked
+    assert "energies" in wanted
+    assert built.table is None
+    list_read = built.sparse_transition if shape == "chain" else built.sparse_pairwise
+    assert list_read.rows is None
+    assert list_read.columns is None

@@ -232,6 +232,21 @@ def test_what_adding_scores_of_ends_rounds_is_in_the_radius() -> None:
     assert (radius[1] > radius[0] + 1e10 * 2.0**-53).all()
 
 
+def test_what_ends_round_is_in_the_radius_of_others() -> None:
+    """A table that forgets nothing carries it along."""
+    rng = np.random.default_rng(13)
+    table = np.where(np.eye(256, dtype=bool), 0.0, -30.0) + 0.01 * rng.normal(size=(256, 256))
+    unary = rng.normal(size=(140, 256))
+    unary[:, :2] = 9.0  # both go on, and share nothing
+    for name in ("start", "end"):
+        radius = []
+        for size in (1.0, 1e11):
+            r = vs.infer(vs.Chain(unary, table, **{name: np.full(256, size)}), tol=0.5)
+            assert r.stats["sequences_supports"] == 1
+            radius.append(r.radius)
+        assert (radius[1] - radius[0] > 0.9 * 1e11 * 2.0**-53).all()
+
+
 def test_log_z_of_large_scores() -> None:
     """Logarithms of a long chain are summed as exactly as those of an exact pass."""
     rng = np.random.default_rng(12)

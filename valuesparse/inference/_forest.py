@@ -29,7 +29,7 @@ from valuesparse.inference._pieces import owner_of, pieces
 from valuesparse.inference._supports import Supports, may_pay
 from valuesparse.inference._watch import Watch, too_late
 from valuesparse.models import Chain, Tree
-from valuesparse.models.sparse_transition import limits
+from valuesparse.models.sparse_transition import SparseTransition, limits
 from valuesparse.results import ChainResult, TreeResult
 from valuesparse.results._certificate import Proof
 from valuesparse.results._listed import Listed, joined, listed
@@ -273,6 +273,7 @@ def expected_scores(
 
     `fill`: the marginals are computed, too.
     """
+    model = _without_ends(model)
     n, _, count = model.forest.shape
     energies = np.empty(n)
     wanted = marginals if fill else None
@@ -285,6 +286,32 @@ def expected_scores(
     value, size = np.empty(count), np.empty(count)
     native.expected(model.forest, marginals, energies, largest, value, size)
     return log_z, value, size
+
+
+def _without_ends(model: Chain | Tree) -> Chain | Tree:
+    """Return the same distribution, where the default of a list has no rows and columns.
+
+    What depends on one variable alone is moved to its own scores, so that expected scores of edges
+    need no table of all pairs.
+    """
+    table = model.sparse_transition if isinstance(model, Chain) else model.sparse_pairwise
+    if model.forest.listed is None or table is None:
+        return model
+    if table.rows is None and table.columns is None:
+        return model
+    zero = np.zeros(table.n_labels, dtype=model.dtype)
+    rows, columns = (zero if x is None else x for x in (table.rows, table.columns))
+    entries = table.entries.tocoo()
+    some = (entries.data - rows[entries.row]) - columns[entries.col], (entries.row, entries.col)
+    plain = SparseTransition(type(entries)(some, shape=entries.shape), table.default)
+    before, after = (np.bincount(x, minlength=len(model.unary)) for x in ends(model))
+    unary = model.unary + before[:, None] * rows + after[:, None] * columns
+    unary = unary.astype(model.dtype, copy=False)
+    if isinstance(model, Tree):
+        return Tree(model.parent, unary, plain, allowed=model.allowed)
+    return Chain(
+        unary, plain, model.lengths, start=model.start, end=model.end, allowed=model.allowed
+    )
 
 
 def _edges(model: Chain | Tree) -> tuple[Integers, Integers]:

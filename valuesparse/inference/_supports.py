@@ -34,7 +34,7 @@ Mask = npt.NDArray[np.bool_]
 _LEAST_LABELS = 256
 #: Longer chains are cut, and their chunks shared by all cores; so are the blocks of larger trees.
 _LONGEST = 8192
-#: Variables for each label, of all components: making both tables and their norms takes time as well.
+#: Variables for each label, of all components: making both tables and their norms takes time.
 _LEAST_POSITIONS = 0.5
 #: What a message of the whole table takes, in rows of it, of K: in float32, and in float64.
 _PRICE_SINGLE, _PRICE_DOUBLE = 0.155, 0.33
@@ -152,7 +152,8 @@ class Supports:
     def buy(self, work: float, workers: int, watch: Watch, take: Take, tol: float) -> float:
         """Answer components within `tol`, for at most `work` multiply-adds.
 
-        Those with the fewest messages come first; answers within `tol` stay as they are. `take` gets the rows of some variables. Return what is left of the budget.
+        Those with the fewest messages come first; answers within `tol` stay as they are. `take` gets
+        the rows of some variables. Return what is left of the budget.
         """
         model, k = self.model, self.model.n_labels
         steps = 2 * (self._sizes - 1)
@@ -218,9 +219,9 @@ class Supports:
         if part.size == 0:
             return np.zeros(inside.size, dtype=bool)
         sizes = self._sizes[inside]
-        up, ends = None, (None, None)
+        up, start, end = None, None, None
         if isinstance(model, Chain):
-            ends = model.start, model.end
+            start, end = model.start, model.end
         else:
             up = parents_of(model, np.arange(model.n_nodes)[at])
         order = native.Order(np.concatenate([[0], np.cumsum(sizes)]), up)
@@ -228,7 +229,7 @@ class Supports:
         mask = None if model.allowed is None else model.allowed[at].view(np.uint8)
         radius, slack, error = (np.empty(part.size) for _ in range(3))
         taken, counts = native.infer(
-            self.table, order, model.unary[at], *ends, mask,
+            self.table, order, model.unary[at], start, end, mask,
             np.flatnonzero((sizes > 1) & (sizes <= _LONGEST)), tol, price, workers, marginals,
             radius, slack, error, bounds, watch.left(), progress, watch.late, budget,
         )  # fmt: skip

@@ -259,9 +259,9 @@ def _for_a_price(
     result = _forest.result_of(
         model, None if keep is not None else marginals, log_z, islands, 1.0, counts, keep, whole
     )
-    passed, single = int(bought.sum()), model.dtype == _SINGLE
+    passed, narrow = int(bought.sum()), model.dtype == _SINGLE
     stats = _stats(
-        result, 0 if single else passed, passed if single else 0, int(price[bought].sum())
+        result, 0 if narrow else passed, passed if narrow else 0, int(price[bought].sum())
     )
     stats["sequences_sparse"] = 0 if model.forest.listed is None else passed
     reason = f"{why}: {passed} of {count} {_names(model)} by two passes, "

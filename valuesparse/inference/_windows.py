@@ -122,13 +122,12 @@ def _answer(
     )  # fmt: skip
     supports.counts += counts.sum(axis=0)
     found = []
-    for i in np.flatnonzero(taken):
-        at = np.arange(offset[i], offset[i + 1])
-        place = some[i, 0] + at - offset[i]
-        better = off[at] < error[place]
-        at, place = at[better], place[better]
-        error[place] = off[at]
-        found.append(
-            Found(place, marginals[at].astype(model.dtype), radius[at], slack[at], off[at])
-        )
+    for number in np.flatnonzero(taken):
+        own = np.arange(offset[number], offset[number + 1])
+        place = some[number, 0] + own - offset[number]
+        better = off[own] < error[place]
+        own, place = own[better], place[better]
+        error[place] = off[own]
+        rows = marginals[own].astype(model.dtype)
+        found.append(Found(place, rows, radius[own], slack[own], off[own]))
     return found
