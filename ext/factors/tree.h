@@ -151,8 +151,8 @@ class Tree final : public Structured {
         return base;
     }
 
-    // Whether sums over trees can carry these scores. Messages that grew round a cycle may be larger:
-    // beside the best tree nothing is seen then.
+    // Whether sums over trees can carry these scores. Messages that grew round a cycle may be
+    // larger: beside the best tree nothing is seen then.
     bool carried(const double* scores) const noexcept {
         double total = 0.0;
         for (int64_t i = 0; i < size_of_scores(); ++i) {

@@ -306,6 +306,26 @@ def test_dev_stops_and_keeps_the_best(source: Path, tmp_path: Path) -> None:
     assert (result.exit_code, "would be lost" in result.stderr) == (1, True)
 
 
+def test_nothing_that_is_read_is_replaced(model: Path, source: Path, tmp_path: Path) -> None:
+    """A name that stands twice in a line must not cost the model, or the data."""
+    network, known, trees = tmp_path / "g.uai", tmp_path / "g.evid", tmp_path / "t.conllu"
+    network.write_text(NETWORK)
+    known.write_text("1 0 1\n")
+    write_conll(treebank(), trees)
+    parser = tmp_path / "parser"
+    out("parse", "train", trees, "-o", parser, "--epochs", 1, "--order", 1)
+    for files, command in (
+        ((model, model.with_name(f"{model.name}.json"), source), ("tag", model, source)),
+        ((parser, trees), ("parse", "predict", parser, trees)),
+        ((network, known), ("solve", network, "--evidence", known)),
+    ):
+        for file in files:
+            before = file.read_bytes()
+            result = run(*command, "-o", file)
+            assert (result.exit_code, "would be lost" in result.stderr) == (1, True), result.output
+            assert file.read_bytes() == before
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="makes a pipe, which Windows lacks")
 def test_named_pipes_are_read_once(model: Path, source: Path, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.conll"

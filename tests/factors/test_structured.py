@@ -237,7 +237,10 @@ def test_a_kind_of_ones_own_has_the_rest_for_nothing() -> None:
 
 
 def test_log_potential_of_one_configuration_and_of_many() -> None:
-    for factor in (Xor(4, 5, 6, negated=(1,)), vs.factors.Tree([(0, 1), (0, 2), (1, 2)], (0, 1, 2))):
+    for factor in (
+        Xor(4, 5, 6, negated=(1,)),
+        vs.factors.Tree([(0, 1), (0, 2), (1, 2)], (0, 1, 2)),
+    ):
         rows = np.array(list(itertools.product((0, 1), repeat=3)))
         found = factor.log_potential(rows)
         assert found.shape == (8,)

@@ -321,7 +321,7 @@ def test_a_price_counts_what_float32_loses_of_rows_and_columns() -> None:
 def test_errors_name_the_pair_and_the_default() -> None:
     with pytest.raises(ValueError, match=r"^entries\[0, 1\] is \+inf"):
         vs.SparseTransition(sp.csr_array(np.array([[0, np.inf], [1, 0]])))
-    with pytest.raises(ValueError, match="^default is NaN"):
+    with pytest.raises(ValueError, match=r"^default is NaN"):
         vs.SparseTransition(sp.csr_array((2, 2)), np.nan)
     with pytest.raises(ValueError, match="default must be a number"):
         vs.SparseTransition(sp.csr_array((2, 2)), np.zeros(3))

@@ -134,11 +134,12 @@ def train(
     from rich.console import Console
 
     from valuesparse import parsing
+    from valuesparse.corpora._files import require_spared
 
-    for path in treebanks:
-        for what in (output, options["checkpoint"]):
-            if not is_standard(what) and what.exists() and what.samefile(path):
-                raise click.UsageError(f"{what} is one of TRAIN, and would be lost")
+    with one_line_errors(None):
+        for name, what in (("model", output), ("checkpoint", options["checkpoint"])):
+            if what is not None and not is_standard(what):
+                require_spared(name, what, dict.fromkeys(treebanks, "one of the inputs"))
     # The package has the defaults of these.
     chosen = {"beta": beta, "gamma": gamma, "epochs": epochs}
     options |= {name: value for name, value in chosen.items() if value is not None}
@@ -249,6 +250,7 @@ def predict(
     shards that are missing.
     """  # noqa: D301 (click takes the backspace itself)
     from valuesparse import parsing
+    from valuesparse.corpora._files import require_spared
     from valuesparse.parsing._corpora import parse_corpus, parse_file
 
     if output is not None and output_dir is not None:
@@ -263,6 +265,8 @@ def predict(
     if folder is None:
         target = None if output is None else as_writable(Path(output))
         with one_line_errors(None):
+            if target is not None:
+                require_spared("target", target, {model: "the model"})
             counts = parse_file(
                 parsing.load(model), sources[0], opened(target), input_format=input_format,
                 output_format=output_format, options={**options, "threads": threads},

@@ -5,15 +5,16 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TypeAlias, cast
+from typing import IO, Any, TypeAlias, cast
 
 from valuesparse.io._files import replacing
 
 __all__ = [
     "UNFINISHED", "Target", "as_paths", "digest_of", "fingerprint", "opened", "publishing",
+    "require_spared",
 ]  # fmt: skip
 
 #: Where output goes: a file, or one that is open.
@@ -38,10 +39,22 @@ def publishing(path: Path) -> Iterator[IO[bytes]]:
             yield file
 
 
+def require_spared(what: str, path: Path, read: Mapping[Any, str]) -> None:
+    """Refuse to write where something is read: `read` says what a path is, and may hold others."""
+    for source, name in read.items():
+        with suppress(FileNotFoundError):  # which is refused later, or made
+            if isinstance(source, Path) and path.is_file() and path.samefile(source):
+                raise ValueError(f"{what}: {path} is {name}, and would be lost; name another file")
+
+
 @contextmanager
-def opened(target: Target) -> Iterator[IO[bytes]]:
-    """Give a file to write to, as `publishing`, or the one that is open already, which stays so."""
+def opened(target: Target, read: Mapping[Any, str]) -> Iterator[IO[bytes]]:
+    """Give a file to write to, as `publishing`, or the one that is open already, which stays so.
+
+    ValueError where it is one that is read, as of `require_spared`.
+    """
     if isinstance(target, (str, os.PathLike)):
+        require_spared("target", Path(target), read)
         with publishing(Path(target)) as file:
             yield file
     else:

@@ -29,7 +29,9 @@ class Inputs(NativeStructured):
         try:
             self.negated = tuple(sorted({operator.index(i) for i in negated}))
         except TypeError:
-            raise TypeError(f"negated must be places among the variables, got {negated!r}") from None
+            raise TypeError(
+                f"negated must be places among the variables, got {negated!r}"
+            ) from None
         for i in self.negated:
             if not 0 <= i < len(variables):
                 raise ValueError(

@@ -12,7 +12,7 @@ from valuesparse.corpora._files import Target, as_paths, digest_of, fingerprint,
 from valuesparse.corpora._jobs import ShardJob, Span, WrittenCounts, jobs_of, text_spans
 from valuesparse.corpora._run import SHARD, CorpusReport, how_of, run_shards
 from valuesparse.corpora._text import Given, as_source
-from valuesparse.crf.corpora._beside import constraints_of
+from valuesparse.crf.corpora._beside import beside, constraints_of
 from valuesparse.crf.corpora._formats import FORMATS, told_format
 from valuesparse.crf.corpora._outputs import output_format as written_as
 from valuesparse.crf.corpora._parquet import ParquetTable
@@ -186,7 +186,9 @@ def tag_file(
     _require_possible(written, settings)
     if written == "parquet" and told is not None and str(target).endswith(".gz"):
         raise ValueError(f"{target}: Parquet is compressed by itself; leave out .gz")
-    with opened(target) as file:
+    path = Path(model)
+    read = {found: "the input", path: "the model", beside(path): "its MODEL.json"}
+    with opened(target, read) as file:
         return tag_all(found, kind, settings, resolve(threads), file, progress)
 
 

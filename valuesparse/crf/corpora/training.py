@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from valuesparse._validation import as_count
+from valuesparse.corpora._files import require_spared
 from valuesparse.corpora._text import Given, Source, as_source, as_sources
 from valuesparse.crf.corpora._beside import CONSTRAINTS, beside, write_pair
 from valuesparse.crf.corpora._features import TEMPLATE
@@ -26,17 +26,12 @@ from valuesparse.io._files import check_target
 __all__ = ["train_corpus"]
 
 
-def _require_spared(
-    what: str, path: Path, sources: Iterable[Source], features: FeatureSource | None
-) -> None:
-    """Refuse to write where the data are, or the template."""
-    read = {source: "one of the inputs" for source in sources if isinstance(source, Path)}
+def _read(sources: Iterable[Source], features: FeatureSource | None) -> dict[Any, str]:
+    """Return the files that are read: the data, and the template."""
+    read: dict[Any, str] = dict.fromkeys(sources, "one of the inputs")
     if isinstance(features, str) and features.startswith(TEMPLATE):
         read[Path(features.removeprefix(TEMPLATE))] = "the template"
-    for source, name in read.items():
-        with suppress(FileNotFoundError):  # which is refused later
-            if path.samefile(source):
-                raise ValueError(f"{what}: {path} is {name}, and would be lost; name another file")
+    return read
 
 
 def train_corpus(
@@ -119,9 +114,10 @@ def train_corpus(
     for path in (target, beside(target)):  # refused before the work, not after it
         check_target(path)
         require_apart(checkpoint, path)
-        _require_spared("model", path, [*sources, *([held_out] if held_out else [])], features)
+        read = _read([*sources, *([held_out] if held_out else [])], features)
+        require_spared("model", path, read)
     if checkpoint is not None:
-        _require_spared("checkpoint", Path(checkpoint), sources, features)
+        require_spared("checkpoint", Path(checkpoint), _read(sources, features))
     trainer = CorpusTrainer(
         algorithm, params, verbose=False, threads=threads, constraints=constraints
     )
