@@ -26,7 +26,12 @@ class Inputs(NativeStructured):
 
     def __init__(self, *variables: int, negated: Sequence[int] = ()) -> None:
         super().__init__(variables)
-        self.negated = tuple(sorted({operator.index(i) for i in negated}))
+        try:
+            self.negated = tuple(sorted({operator.index(i) for i in negated}))
+        except TypeError:
+            raise TypeError(
+                f"negated must hold places among the variables, such as (0,), got {negated!r}"
+            ) from None
         for i in self.negated:
             if not 0 <= i < len(variables):
                 raise ValueError(
