@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -194,12 +195,18 @@ def test_attributes_refusals_and_pickles() -> None:
         (lambda: Xor(0, 1, 0), "variable 0 twice"),
         (lambda: Xor(0, 1, negated=[2]), "negated has place 2"),
         (lambda: Nand(0, 1, negated=[-1]), "negated has place -1: Nand has 2 variables"),
-        (lambda: Budget(0, 1, budget=-1), "budget must be >= 0, got -1"),
+        (lambda: Budget(0, 1, budget=-1), "budget must be an integer >= 0, got -1"),
         (lambda: Imply(3, 3), "Imply has variable 3 twice"),
         (lambda: vs.FactorGraph([2, 3]).add(Or(0, 1)), "factor 0: Or takes binary variables"),
         (lambda: Xor(*range(27)).table([2] * 27), "has no table"),
         (lambda: factor.sum_product(np.zeros((3, 2))), r"shape \(2, 2\)"),
-        (lambda: factor.sum_product([[0.0, np.nan], [0.0, 0.0]]), "without NaN"),
+        (lambda: factor.sum_product([[0.0, np.nan], [0.0, 0.0]]), r"messages\[0, 1\] is NaN"),
+        (lambda: factor.sum_product(np.full((2, 2), -1e308)), r"messages\[0, 0\] is -1e\+308"),
+        (lambda: factor.joint(np.zeros((2, 2)), [(0, 1), (0, 2)]), r"pairs\[1\] is \(0, 2\)"),
+        (lambda: factor.joint(np.zeros((2, 2)), [(-1, 0)]), r"pairs\[0\] is \(-1, 0\)"),
+        (lambda: factor.joint(np.zeros((2, 2)), [(0.5, 1)]), "pairs must be integers"),
+        (lambda: factor.joint(np.zeros((2, 2)), [(0, 1, 1)]), r"shape \(m, 2\)"),
+        (lambda: Budget(0, 1, budget=1.0), "budget must be an integer >= 0, got 1.0"),
         (lambda: factor.project([np.inf, 0.0]), "finite numbers"),
         (lambda: vs.FactorGraph([2, 3]).add(Xor(0, 1)), "factor 0: Xor takes binary variables"),
     ]:
@@ -207,6 +214,14 @@ def test_attributes_refusals_and_pickles() -> None:
             ask()
     with pytest.raises(AttributeError, match="read-only"):
         factor.negated = ()
+    for wrong, words in (
+        (lambda: Xor(0, 1, negated=0), "negated must hold places"),
+        (lambda: Xor([0, 1]), "variables of Xor are numbers"),
+        (lambda: factor.sum_product(np.zeros((2, 2), complex)), "messages must hold real numbers"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            wrong()
+    assert factor.joint(np.zeros((2, 2)), []).shape == (0,)
 
 
 def test_every_kind_pickles_and_says_what_it_is() -> None:
@@ -251,7 +266,7 @@ def test_log_potential_of_one_configuration_and_of_many() -> None:
                 factor.log_potential(bad)
 
 
-@pytest.mark.parametrize("bad", [[(0, 3)], [(-1, 0)], [0, 1], [(0.0, 1.0)], [(0, 1, 2)]])
+@pytest.mark.parametrize("bad", [[(0, 3)], [(-1, 0)], [0, 1, 2], [(0.0, 1.0)], [(0, 1, 2)]])
 def test_pairs_of_a_joint_are_places(bad: object) -> None:
     with pytest.raises(ValueError, match="pairs"):
         Xor(0, 1, 2).joint(np.zeros((3, 2)), bad)
@@ -285,5 +300,54 @@ def test_variables_are_numbers(bad: tuple[object, ...]) -> None:
     with pytest.raises(TypeError, match="variables of Xor are numbers"):
         Xor(*bad)
     assert repr(Xor(*np.arange(2))) == "Xor(0, 1)"
-    with pytest.raises(TypeError, match="negated must be places"):
+    with pytest.raises(TypeError, match="negated must hold places"):
         Xor(0, 1, negated=1)
+
+
+class Careless(Structured):
+    """A kind of one's own that returns what it is told to."""
+
+    answer: Any = None
+
+    def log_potential(self, states: Any) -> Any:
+        return np.zeros(len(states))
+
+    def sum_product(self, messages: Any) -> Any:
+        return self.answer
+
+    def best(self, messages: Any) -> Any:
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((0.0, np.full(2, np.inf), np.full(2, 0.5)), "variable 3 they are inf and 0.5"),
+        ((0.0, np.array([0.5, 0.0]), np.array([0.5, 0.0])), "variable 1 they are 0 and 0"),
+        ((0.0, np.full(2, 0.5), np.full(2, 0.9)), "must return P"),
+        ((0.0, np.full(2, 0.5)), "sum_product of .* must return a tuple of 3"),
+        (None, "sum_product of .* must return a tuple of 3, got None"),
+    ],
+)
+@pytest.mark.parametrize("method", ["auto", "bp"])
+def test_what_sum_product_of_users_returns_is_checked(answer: Any, words: str, method: str) -> None:
+    graph, factor = vs.FactorGraph([2] * 4), Careless((3, 1))
+    factor.answer = answer
+    graph.add(factor)
+    with pytest.raises(ValueError, match=words):
+        vs.infer(graph, method=method)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((0.0, np.array([1.5, 0.0])), "states 0 and 1"),
+        (None, "best of .* must return a tuple of 2"),
+    ],
+)
+def test_what_best_of_users_returns_is_checked(answer: Any, words: str) -> None:
+    graph, factor = vs.FactorGraph([2] * 4), Careless((3, 1))
+    factor.answer = answer
+    graph.add(factor)
+    with pytest.raises(ValueError, match=words):
+        vs.decode(graph)

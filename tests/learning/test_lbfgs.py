@@ -184,6 +184,33 @@ def test_each_reason_is_told() -> None:
     with pytest.raises(ValueError, match="not finite where the search begins"):
         run(Lbfgs(lambda x, gradient: math.inf, np.zeros(2)))
 
+    def unknown(x: np.ndarray, gradient: np.ndarray) -> float:
+        gradient[:] = [0.0, math.nan]
+        return 0.0
+
+    with pytest.raises(ValueError, match=r"gradient\[1\] is nan where the search begins"):
+        run(Lbfgs(unknown, np.zeros(2)))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"c1": -1.0}, "c1 must be a number >= 0, got -1.0"),
+        ({"c1": math.nan}, "c1 must be a number >= 0, got nan"),
+        ({"c1": math.inf}, "c1 must be finite"),
+        ({"epsilon": -1.0}, "epsilon must be a number >= 0"),
+        ({"delta": math.nan}, "delta must be a number >= 0"),
+        ({"memory": -1}, "memory must be an integer >= 0"),
+        ({"period": 1.5}, "period must be an integer >= 0"),
+        ({"max_iterations": 0}, "max_iterations must be an integer >= 1"),
+        ({"max_iterations": 2.5}, "max_iterations must be an integer >= 1"),
+        ({"threads": 0}, "threads must be an integer >= 1"),
+    ],
+)
+def test_options_are_refused_by_name(options: dict, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Lbfgs(rosenbrock, np.zeros(2), **options)
+
 
 def test_a_guess_at_the_diagonal_saves_iterations() -> None:
     rng = np.random.default_rng(4)

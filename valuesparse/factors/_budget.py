@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 
 import numpy as np
 
+from valuesparse._validation import as_count
 from valuesparse.factors._inputs import Inputs, Rows
 
 __all__ = ["Budget"]
@@ -56,9 +56,7 @@ class Budget(Inputs):
 
     def __init__(self, *variables: int, budget: int, negated: Sequence[int] = ()) -> None:
         super().__init__(*variables, negated=negated)
-        self.budget = operator.index(budget)
-        if self.budget < 0:
-            raise ValueError(f"budget must be >= 0, got {budget}")
+        self.budget = as_count("budget", budget, at_least=0)
 
     @property
     def _given(self) -> tuple[int, ...]:  # type: ignore[override]

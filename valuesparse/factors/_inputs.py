@@ -30,7 +30,7 @@ class Inputs(NativeStructured):
             self.negated = tuple(sorted({operator.index(i) for i in negated}))
         except TypeError:
             raise TypeError(
-                f"negated must be places among the variables, got {negated!r}"
+                f"negated must hold places among the variables, such as (0,), got {negated!r}"
             ) from None
         for i in self.negated:
             if not 0 <= i < len(variables):

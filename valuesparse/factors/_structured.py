@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _messages
-from valuesparse._validation import as_array
+from valuesparse._validation import as_array, as_reals, require_potentials
 from valuesparse.factors._base import Factor
 
 __all__ = ["NativeStructured", "Structured"]
@@ -24,6 +24,8 @@ Polytope = tuple[Any, Any, Any, Any, int]
 _MOST_IN_TABLE = 26
 #: Rounding that the active-set method of `project` takes for zero.
 _NEAR = 1e-12
+#: How far P(y = 1) + P(y = 0) of a kind written in Python may be from 1.
+_SUM_OFF = 1e-3
 
 
 class Structured(Factor):
@@ -116,20 +118,7 @@ class Structured(Factor):
 
     def joint(self, messages: Floats, pairs: npt.ArrayLike) -> Floats:
         """Return P(y_a = y_b = 1) for pairs of places in the scope, (m, 2) -> (m,)."""
-        places = as_array("pairs", pairs)
-        if places.size == 0:
-            places = np.empty((0, 2), dtype=np.int64)
-        if places.ndim != 2 or places.shape[1] != 2 or places.dtype.kind not in "iu":
-            raise ValueError(f"pairs must be integers of shape (m, 2), got {pairs!r}")
-        bad = np.flatnonzero(((places < 0) | (places >= len(self.scope))).any(axis=1))
-        if bad.size:
-            at = int(bad[0])
-            raise ValueError(
-                f"pairs[{at}] is {places[at].tolist()}: places run from 0 to {len(self.scope) - 1}"
-            )
-        return self._native.joint(
-            self._checked(messages), np.ascontiguousarray(places, dtype=np.int64)
-        )
+        return self._native.joint(self._checked(messages), self._places(pairs))
 
     def polytope(self) -> Polytope:
         """Return ``(A_ub, b_ub, A_eq, b_eq, auxiliary)``: the hull of what is possible, sparse.
@@ -233,26 +222,54 @@ class Structured(Factor):
         return _messages.Structured(self, len(self.scope))
 
     def _checked(self, messages: Any) -> Floats:
-        """Return messages as an array (k, 2) without NaN or +inf."""
-        found = np.ascontiguousarray(as_array("messages", messages), dtype=np.float64)
-        if found.shape != (len(self.scope), 2) or not (found < np.inf).all():
+        """Return messages as an array (k, 2) of numbers whose sums are finite."""
+        found = np.ascontiguousarray(as_reals("messages", messages), dtype=np.float64)
+        if found.shape != (len(self.scope), 2):
             raise ValueError(
-                f"messages must be an array of shape {(len(self.scope), 2)} without NaN and +inf"
+                f"messages must have shape {(len(self.scope), 2)}, a row for each variable, got "
+                f"{found.shape}"
             )
+        require_potentials("messages", found)
         return found
+
+    def _places(self, pairs: npt.ArrayLike) -> Indices:
+        """Return pairs of places in the scope, (m, 2)."""
+        given = as_array("pairs", pairs)
+        found = given.reshape(-1, 2) if given.size == 0 or given.shape == (2,) else given
+        whole = found.dtype.kind in "iu" or not found.size
+        if not whole or found.ndim != 2 or found.shape[1] != 2:
+            raise ValueError(
+                f"pairs must be integers of shape (m, 2), got {given.shape} of {given.dtype}"
+            )
+        bad = (found < 0) | (found >= len(self.scope))
+        if bad.any():
+            at = int(bad.any(axis=1).argmax())
+            raise ValueError(
+                f"pairs[{at}] is {tuple(found[at].tolist())}: {type(self).__name__} has "
+                f"{len(self.scope)} variables, places from 0"
+            )
+        return np.ascontiguousarray(found, dtype=np.int64)
 
     def checked_sum_product(self, messages: Floats) -> tuple[float, Floats, Floats]:
         """Return what users write, checked."""
-        mass, *sides = self.sum_product(messages)
+        mass, *sides = self._parts("sum_product", self.sum_product(messages), 3)
         p, c = (self._numbers("sum_product", x, (len(self.scope),)) for x in sides)
         if not float(mass) < np.inf or p.min() < 0.0 or c.min() < 0.0:
             raise ValueError(f"sum_product of {self!r} must return a log mass and probabilities")
+        off = np.abs(p + c - 1.0) if mass > -np.inf else np.zeros(1)
+        if not off.max() <= _SUM_OFF:
+            at = int(off.argmax())
+            raise ValueError(
+                f"sum_product of {self!r} must return P(y = 1) and P(y = 0), which sum to 1: for "
+                f"variable {self.scope[at]} they are {p[at]:g} and {c[at]:g}"
+            )
         return float(mass), p, c
 
     def _best(self, messages: Floats) -> tuple[float, Indices]:
-        score, states = self.best(messages)
-        found = self._numbers("best", states, (len(self.scope),)).astype(np.int64)
-        if not float(score) < np.inf or ((found != 0) & (found != 1)).any():
+        score, states = self._parts("best", self.best(messages), 2)
+        given = self._numbers("best", states, (len(self.scope),))
+        found = given.astype(np.int64)
+        if (given != found).any() or not float(score) < np.inf or ((found != 0) & (found != 1)).any():
             raise ValueError(f"best of {self!r} must return a score and states 0 and 1")
         return float(score), found
 
@@ -260,6 +277,11 @@ class Structured(Factor):
         if not self._has_max_marginals:
             return None
         return self._numbers("max_marginals", self.max_marginals(messages), (len(self.scope), 2))
+
+    def _parts(self, verb: str, value: Any, n: int) -> tuple[Any, ...]:
+        if not isinstance(value, tuple) or len(value) != n:
+            raise ValueError(f"{verb} of {self!r} must return a tuple of {n}, got {value!r}")
+        return value
 
     def _numbers(self, verb: str, value: Any, shape: tuple[int, ...]) -> Floats:
         found = np.ascontiguousarray(value, dtype=np.float64)

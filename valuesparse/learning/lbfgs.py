@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._validation import as_count, as_threshold
 from valuesparse._vectors import direction, dot
 from valuesparse.learning._linesearch import FTOL, LinePoint, backtracking, more_thuente
 from valuesparse.learning._state import (
@@ -186,10 +187,16 @@ class Lbfgs:
         self.x = np.array(x, np.float64)
         if self.x.ndim != 1:
             raise ValueError(f"x must have one dimension, not {self.x.ndim}")
-        self.c1, self.memory, self.epsilon = c1, memory, epsilon
-        self.period, self.delta, self.max_iterations = period, delta, max_iterations
-        self.linesearch, self.max_linesearch = linesearch, max_linesearch
-        self.threads = threads
+        self.c1, self.epsilon = as_threshold("c1", c1), as_threshold("epsilon", epsilon)
+        if math.isinf(self.c1):
+            raise ValueError("c1 must be finite")
+        self.memory = as_count("memory", memory, at_least=0)
+        self.period = as_count("period", period, at_least=0)
+        self.delta = as_threshold("delta", delta)
+        self.max_iterations = as_count("max_iterations", max_iterations, at_least=1)
+        self.linesearch = linesearch
+        self.max_linesearch = as_count("max_linesearch", max_linesearch, at_least=0)
+        self.threads = as_count("threads", threads, at_least=1)
         self.bounded = bounded
         self._loss_error = 0.0  # the largest of all losses in _past
         n = len(self.x)
@@ -280,6 +287,9 @@ class Lbfgs:
         self.loss = self.function(self.x, self._gradient) + self._l1(self.x)
         if not math.isfinite(self.loss):
             raise ValueError("the function is not finite where the search begins")
+        if not np.isfinite(self._gradient).all():
+            at = int(np.isfinite(self._gradient).argmin())
+            raise ValueError(f"gradient[{at}] is {self._gradient[at]} where the search begins")
         self._note_error()
         if self._in_doubt():
             self._refine()

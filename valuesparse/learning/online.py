@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from valuesparse._validation import as_count, as_threshold
 from valuesparse.learning._state import (
     ENDED,
     ENDING,
@@ -116,8 +117,9 @@ class Online:
         closing: bool = False,
         batch: int = 1,
     ) -> None:
-        if batch < 1:
-            raise ValueError(f"batch must be 1 or more, not {batch}")
+        as_count("epochs", epochs, at_least=0)
+        as_count("batch", batch, at_least=1)
+        as_threshold("epsilon", epsilon)
         self.model, self.rule = model, rule
         self.epochs, self.epsilon, self.average = epochs, epsilon, average
         self.strict, self.closing, self.batch = strict, closing, batch
