@@ -81,6 +81,9 @@ class Online:
         Whether to stop only where the loss per example is below `epsilon`.
     closing : bool
         Whether the mean counts the last weights, too.
+    average_after : int
+        Passes whose weights do not count in the mean, where there are more than so many (suffix
+        averaging).
     batch : int
         Examples whose gradients are taken at the same weights and added, in their order: the rule
         sees them as one example. 1 is Algorithm 1 of MSFXM10.
@@ -115,18 +118,22 @@ class Online:
         strict: bool = False,
         closing: bool = False,
         batch: int = 1,
+        average_after: int = 0,
     ) -> None:
         if batch < 1:
             raise ValueError(f"batch must be 1 or more, not {batch}")
+        if average_after < 0:
+            raise ValueError(f"average_after must be 0 or more, not {average_after}")
         self.model, self.rule = model, rule
         self.epochs, self.epsilon, self.average = epochs, epsilon, average
         self.strict, self.closing, self.batch = strict, closing, batch
+        self.average_after = average_after
         self.weights = np.zeros(model.n_weights)
         self.touched = np.zeros(model.n_weights, bool)
         self.reason: str | None = None
         self.done = 0
-        self._late = np.zeros(model.n_weights)  # Σ t δ_t
-        self._time = 0
+        self._late = np.zeros(model.n_weights)  # Σ (t - before) δ_t
+        self._time = self._before = 0
         self._random = generator(seed)
 
     def __iter__(self) -> Iterator[Epoch]:
@@ -153,7 +160,8 @@ class Online:
         # Piece by piece: no temporary arrays of millions of weights.
         for first in range(0, len(mean), _PIECE):
             own = slice(first, first + _PIECE)
-            np.divide(self._late[own], self._time + self.closing, out=mean[own])
+            count = self._time - self._before + self.closing
+            np.divide(self._late[own], count, out=mean[own])
             np.subtract(self.weights[own], mean[own], out=mean[own])
         return mean
 
@@ -193,11 +201,15 @@ class Online:
         self._random = restored_random(found["random"])
         self.weights, self._late, self.touched = found["weights"], found["late"], found["touched"]
         self.done, self._time = done, time
+        self._before = self.average_after * each if done > self.average_after else 0
         self.reason = ENDED[int(found["ended"])]
         self.rule.restore({key[5:]: found[key] for key in found if key.startswith("rule_")})
 
     def _pass(self) -> Epoch:
         order = self._random.permutation(len(self.model))
+        if self.average_after and self.done == self.average_after:
+            self._late[:] = 0.0
+            self._before = self._time
         loss, updates = self._sweep(order) or self._walk(order)
         self.done += 1
         return Epoch(self.done, loss, updates, int(np.count_nonzero(self.touched)))
@@ -208,8 +220,9 @@ class Online:
         if sweep is None:
             return None
         found = sweep(
-            self.rule, order, self.weights, self._late, self.touched, self._time, self.batch
-        )
+            self.rule, order, self.weights, self._late, self.touched, self._time - self._before,
+            self.batch,
+        )  # fmt: skip
         if found is not None:
             self._time += self._batches(len(order))
         return found
@@ -234,5 +247,5 @@ class Online:
             self.weights[update.indices] += update.change
             self.touched[update.indices[update.change != 0.0]] = True
             # θ_t is the weights before update t: δ_t counts from t + 1 on.
-            self._late[update.indices] += self._time * update.change
+            self._late[update.indices] += (self._time - self._before) * update.change
         return loss, updates

@@ -40,6 +40,7 @@ Done = TypeVar("Done")
 
 _EPOCHS, _BATCH = 6, 8
 _ARC_EPOCHS = 3  # before pairs are learned
+_AVERAGE_AFTER = 1  # the weights of the first pass are far from those of the last
 # A cost makes the pruner's distribution sharper: fewer arcs are left of as many right ones.
 _PRUNER_EPOCHS, _PRUNER_BITS, _PRUNER_RULE = 2, 12, Aggressive(1.0, 1.0)
 _LABEL_EPOCHS, _LABEL_BITS = 4, 12
@@ -97,8 +98,8 @@ def train(
     """Train a parser on a treebank.
 
     An arc-factored CRF of few features is trained first, the pruner; then the scores of parts, over
-    the arcs that it leaves, by Algorithm 1 of MSFXM10 with averaged weights; and a linear
-    classifier of labels. The same sentences and arguments give the same bits for any number of
+    the arcs that it leaves, by Algorithm 1 of MSFXM10 with averaged weights, of which those of the
+    first of several passes do not count; and a linear classifier of labels. The same sentences and arguments give the same bits for any number of
     threads.
 
     Parameters
@@ -211,7 +212,9 @@ def train(
             sentences, order, bits=bits, arcs=arcs, features=features, min_count=min_count,
             nonprojective=nonprojective, **given,
         )  # fmt: skip
-        learner = Online(examples, rule, epochs=epochs, seed=seed, batch=batch)
+        learner = Online(
+            examples, rule, epochs=epochs, seed=seed, batch=batch, average_after=_AVERAGE_AFTER
+        )
         if order > 1:
             known = "hashed" if examples.dictionary is None else examples.dictionary.of_arcs()
             own = {**given, "bits": bits, "arcs": arcs, "features": known}
@@ -225,7 +228,7 @@ def train(
     if checkpoint is not None:
         parts = (
             order, constraint, single_root, left_out, bits, batch, beta, gamma, seed, prune,
-            features, min_count, nonprojective, *(() if arcs is None else arcs), *examples.arrays,
+            features, min_count, nonprojective, _AVERAGE_AFTER, *(() if arcs is None else arcs), *examples.arrays,
         )  # fmt: skip
         kept = Checkpoint(checkpoint, 1, parts)
         kept.resume(learner)
