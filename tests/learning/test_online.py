@@ -275,6 +275,7 @@ def test_the_mean_leaves_the_first_passes_out_if_asked_to(swept: bool) -> None:
         counted = seen[2:-1] if epoch.number > 2 else seen[:-1]
         mean = np.mean(counted, axis=0)
         np.testing.assert_allclose(learner.result(), mean, rtol=1e-12, atol=1e-15)
+        np.testing.assert_array_equal(learner.result(threads=3), learner.result())
     for state in states:
         again = Online(model, Aggressive(), **how)
         again.restore(state)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from valuesparse import _vectors
 from valuesparse.learning._state import (
     ENDED,
     ENDING,
@@ -32,7 +33,6 @@ from valuesparse.learning.rules import Rule
 
 __all__ = ["Epoch", "Online"]
 
-_PIECE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -152,17 +152,19 @@ class Online:
                 self.reason = "converged"
             yield epoch
 
-    def result(self) -> Array:
-        """Return the weights learnt: their mean over all updates, or the last."""
+    def result(self, threads: int = 1) -> Array:
+        """Return the weights learnt: their mean over all updates, or the last.
+
+        Parameters
+        ----------
+        threads : int
+            Weights are spread over so many.
+        """
         if not self.average or self._time == 0:
             return self.weights.copy()
         mean = np.empty_like(self.weights)
-        # Piece by piece: no temporary arrays of millions of weights.
-        for first in range(0, len(mean), _PIECE):
-            own = slice(first, first + _PIECE)
-            count = self._time - self._before + self.closing
-            np.divide(self._late[own], count, out=mean[own])
-            np.subtract(self.weights[own], mean[own], out=mean[own])
+        count = self._time - self._before + self.closing
+        _vectors.mean(self.weights, self._late, float(count), mean, threads)
         return mean
 
     def fields(self) -> Fields:

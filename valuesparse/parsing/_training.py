@@ -228,7 +228,8 @@ def train(
     if checkpoint is not None:
         parts = (
             order, constraint, single_root, left_out, bits, batch, beta, gamma, seed, prune,
-            features, min_count, nonprojective, _AVERAGE_AFTER, *(() if arcs is None else arcs), *examples.arrays,
+            features, min_count, nonprojective, _AVERAGE_AFTER, *(() if arcs is None else arcs),
+            *examples.arrays,
         )  # fmt: skip
         kept = Checkpoint(checkpoint, 1, parts)
         kept.resume(learner)
@@ -237,7 +238,8 @@ def train(
         if kept is not None:
             kept.offer(epoch.number, learner)
         tell(Progress("parts", epoch.number, epochs, epoch.loss / words, examples.cut_short))
-    weights, dictionary = rounded(learner.result()), examples.dictionary
+    count, dictionary = resolve(threads), examples.dictionary
+    weights = rounded(learner.result(count), count)
     if dictionary is not None:  # a weight of 0 says nothing
         dictionary, weights = dictionary.used(weights), weights[weights != 0.0]
     return Parser(
@@ -288,7 +290,8 @@ def _train_pruner(
     words = sum(map(len, sentences))
     for epoch in learner:
         tell(Progress("pruner", epoch.number, _PRUNER_EPOCHS, epoch.loss / words))
-    weights = rounded(learner.result())
+    count = resolve(given["threads"])
+    weights = rounded(learner.result(count), count)
     return weights, examples.prune(weights)
 
 
@@ -309,7 +312,7 @@ def _train_arcs(
     words = sum(map(len, sentences))
     for epoch in learner:
         tell(Progress("arcs", epoch.number, _ARC_EPOCHS, epoch.loss / words))
-    return learner.result()
+    return learner.result(resolve(given["threads"]))
 
 
 def _train_labels(
