@@ -34,7 +34,6 @@ from valuesparse.learning.rules import Rule
 __all__ = ["Epoch", "Online"]
 
 
-
 @dataclass(frozen=True)
 class Epoch:
     """The report of one pass over the examples.

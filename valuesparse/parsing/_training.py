@@ -98,9 +98,9 @@ def train(
     """Train a parser on a treebank.
 
     An arc-factored CRF of few features is trained first, the pruner; then the scores of parts, over
-    the arcs that it leaves, by Algorithm 1 of MSFXM10 with averaged weights, of which those of the
-    first of several passes do not count; and a linear classifier of labels. The same sentences and arguments give the same bits for any number of
-    threads.
+    the arcs that it leaves, by Algorithm 1 of MSFXM10 with averaged weights; and a linear
+    classifier of labels. The mean leaves out the first of several passes. The same sentences and
+    arguments give the same bits for any number of threads.
 
     Parameters
     ----------
