@@ -22,6 +22,8 @@ cdef extern from "vectors/vectors.h" namespace "vs" nogil:
         double dot(const double*, const double*, int64_t) except +
         void direction(int64_t, int, const int64_t*, const double*, const double*, const double*,
                        double, const double*, const double*, double*) except +
+        void mean(int64_t, const double*, const double*, double, double*) except +
+        void halves(int64_t, const double*, float*) except +
 
 
 def dot(x, y, int threads):
@@ -59,4 +61,35 @@ def direction(order, s, y, sy, double scale, diagonal, gradient, out, int thread
     v.pool = pool_api
     with nogil:
         v.direction(n, m, o, a, b, c, scale, h, g, d)
+    call.end(kOk)
+
+
+def mean(x, late, double count, out, int threads):
+    """Fill `out` with x - late / count, the mean of weights that `learning/online.py` keeps so."""
+    cdef Call call = Call(0, None, None, None)
+    cdef Vectors v
+    cdef const double* a = <const double*>data(x)
+    cdef const double* b = <const double*>data(late)
+    cdef double* c = <double*>data(out)
+    cdef int64_t n = x.shape[0]
+    v.threads = threads
+    v.control = &call.control
+    v.pool = pool_api
+    with nogil:
+        v.mean(n, a, b, count, c)
+    call.end(kOk)
+
+
+def halves(x, out, int threads):
+    """Fill `out`, float32, with the nearest numbers of half precision, the largest at most."""
+    cdef Call call = Call(0, None, None, None)
+    cdef Vectors v
+    cdef const double* a = <const double*>data(x)
+    cdef float* b = <float*>data(out)
+    cdef int64_t n = x.shape[0]
+    v.threads = threads
+    v.control = &call.control
+    v.pool = pool_api
+    with nogil:
+        v.halves(n, a, b)
     call.end(kOk)

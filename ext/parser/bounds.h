@@ -131,7 +131,7 @@ class PairBounds {
     std::vector<Range> rest_;
     size_t stride_ = 0;
     std::vector<uint8_t> sort_;  // by slots a and b
-    std::vector<Bytes> line_;      // (lines,) of the kind, from line first_ of the model
+    std::vector<Bytes> line_;    // (lines,) of the kind, from line first_ of the model
     int64_t first_ = 0;
     double step_ = 0.0, coarse_ = 0.0;
     Range any_;

@@ -1,6 +1,7 @@
 #include "vectors/vectors.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 namespace vs {
@@ -36,6 +37,34 @@ void piece_task(void* context, int64_t task, int) {
     p.sums[task] = ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));
 }
 
+// Numbers one by one, a piece a task.
+template <class Act>
+void each_piece(int64_t n, Vectors& v, const Act& act) {
+    struct Job {
+        int64_t n;
+        const Act& act;
+    } job{n, act};
+    const auto task = [](void* context, int64_t i, int) {
+        const Job& own = *static_cast<const Job*>(context);
+        own.act(i * kPiece, std::min(own.n, (i + 1) * kPiece));
+    };
+    v.pool->run_plan(Plan("vectors", (n + kPiece - 1) / kPiece), task, &job, v.threads, v.control);
+}
+
+// A number so large that its unit is that of a half as large as x pushes all digits out that the
+// half has not: exponents are 2^-14 at least, and 10 bits follow the first.
+double as_half(double x) {
+    constexpr double kLargest = 65504.0;
+    constexpr uint64_t kExponent = uint64_t{0x7ff} << 52, kLeast = uint64_t{1023 - 14} << 52;
+    x = std::clamp(x, -kLargest, kLargest);
+    uint64_t bits = 0;
+    std::memcpy(&bits, &x, sizeof bits);
+    bits = std::max(bits & kExponent, kLeast) + (uint64_t{52 - 10} << 52) + (uint64_t{1} << 51);
+    double large = 0.0;
+    std::memcpy(&large, &bits, sizeof large);
+    return (x + large) - large;
+}
+
 double run_pieces(Piece& p, std::vector<double>& sums, Vectors& v) {
     const int64_t pieces = (p.n + kPiece - 1) / kPiece;
     sums.assign(static_cast<size_t>(pieces), 0.0);
@@ -47,6 +76,18 @@ double run_pieces(Piece& p, std::vector<double>& sums, Vectors& v) {
 }
 
 }  // namespace
+
+void Vectors::mean(int64_t n, const double* x, const double* late, double count, double* out) {
+    each_piece(n, *this, [=](int64_t from, int64_t to) {
+        for (int64_t i = from; i < to; ++i) out[i] = x[i] - late[i] / count;
+    });
+}
+
+void Vectors::halves(int64_t n, const double* x, float* out) {
+    each_piece(n, *this, [=](int64_t from, int64_t to) {
+        for (int64_t i = from; i < to; ++i) out[i] = static_cast<float>(as_half(x[i]));
+    });
+}
 
 double Vectors::dot(const double* x, const double* y, int64_t n) {
     std::vector<double> sums;

@@ -18,6 +18,10 @@ struct Vectors {
     void direction(int64_t n, int m, const int64_t* order, const double* s, const double* y,
                    const double* sy, double scale, const double* diagonal, const double* g,
                    double* d);
+    // out = x - late / count, each rounded.
+    void mean(int64_t n, const double* x, const double* late, double count, double* out);
+    // The nearest numbers of half precision, of two as near the even one; the largest at most.
+    void halves(int64_t n, const double* x, float* out);
 };
 
 }  // namespace vs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import signal
@@ -259,6 +260,30 @@ def test_the_mean_counts_the_last_weights_if_asked_to(closing: bool) -> None:
         seen.append(learner.weights.copy())
     mean = np.mean(seen if closing else seen[:-1], axis=0)
     np.testing.assert_allclose(learner.result(), mean, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("swept", [False, True])
+def test_the_mean_leaves_the_first_passes_out_if_asked_to(swept: bool) -> None:
+    model = chains(15, 1)  # one update in each pass
+    model = model if swept else Walked(model.objective)
+    how = {"epochs": 5, "average_after": 2}
+    learner = Online(model, Aggressive(), **how)
+    seen, states = [np.zeros(model.n_weights)], []
+    for epoch in learner:
+        seen.append(learner.weights.copy())
+        states.append(copy.deepcopy(learner.state()))
+        counted = seen[2:-1] if epoch.number > 2 else seen[:-1]
+        mean = np.mean(counted, axis=0)
+        np.testing.assert_allclose(learner.result(), mean, rtol=1e-12, atol=1e-15)
+        np.testing.assert_array_equal(learner.result(threads=3), learner.result())
+    for state in states:
+        again = Online(model, Aggressive(), **how)
+        again.restore(state)
+        for _ in again:
+            pass
+        np.testing.assert_array_equal(again.result(), learner.result())
+    with pytest.raises(ValueError, match="average_after must be 0 or more, not -1"):
+        Online(model, Aggressive(), average_after=-1)
 
 
 def test_a_strict_learner_stops_below_epsilon_only() -> None:

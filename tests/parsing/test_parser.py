@@ -13,7 +13,7 @@ import valuesparse as vs
 from tests.parsing.treebank import treebank
 from valuesparse.learning import Aggressive, Online
 from valuesparse.parsing import Examples, Parser, Progress, Sentence, load, train
-from valuesparse.parsing._model import bytes_of, model_of
+from valuesparse.parsing._model import bytes_of, model_of, rounded
 
 BITS = 6
 
@@ -113,6 +113,20 @@ def test_files_hold_all_of_a_parser(parser: Parser, tmp_path: Path) -> None:
     assert outputs(again.parse(sentences)) == outputs(parser.parse(sentences))
     copy = pickle.loads(pickle.dumps(parser))
     assert outputs(copy.parse(sentences)) == outputs(parser.parse(sentences))
+
+
+@pytest.mark.simd
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_weights_are_rounded_to_half_precision(threads: int) -> None:
+    rng = np.random.default_rng(0)
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(float)
+    halves = np.unique_values(halves[np.isfinite(halves)])
+    between = (halves[1:] + halves[:-1]) / 2  # ties go to the even one
+    near = np.concatenate([np.nextafter(between, s) for s in (-np.inf, np.inf)])
+    wide = rng.normal(size=50_000) * np.exp(rng.uniform(-30, 8, 50_000))
+    weights = np.concatenate([halves, between, near, wide, [1e300, -7e4, 0.0, -0.0, 5e-324]])
+    expected = weights.clip(-65504, 65504).astype(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(rounded(weights, threads), expected)
 
 
 def test_damaged_files_are_refused(parser: Parser, tmp_path: Path) -> None:

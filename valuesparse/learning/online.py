@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from valuesparse import _vectors
 from valuesparse._validation import as_count, as_threshold
 from valuesparse.learning._state import (
     ENDED,
@@ -32,8 +33,6 @@ from valuesparse.learning.parts import Array, Indices, PartModel, Together
 from valuesparse.learning.rules import Rule
 
 __all__ = ["Epoch", "Online"]
-
-_PIECE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -82,6 +81,9 @@ class Online:
         Whether to stop only where the loss per example is below `epsilon`.
     closing : bool
         Whether the mean counts the last weights, too.
+    average_after : int
+        Passes whose weights do not count in the mean, where there are more than so many (suffix
+        averaging).
     batch : int
         Examples whose gradients are taken at the same weights and added, in their order: the rule
         sees them as one example. 1 is Algorithm 1 of MSFXM10.
@@ -116,19 +118,22 @@ class Online:
         strict: bool = False,
         closing: bool = False,
         batch: int = 1,
+        average_after: int = 0,
     ) -> None:
         as_count("epochs", epochs, at_least=0)
         as_count("batch", batch, at_least=1)
+        as_count("average_after", average_after, at_least=0)
         as_threshold("epsilon", epsilon)
         self.model, self.rule = model, rule
         self.epochs, self.epsilon, self.average = epochs, epsilon, average
         self.strict, self.closing, self.batch = strict, closing, batch
+        self.average_after = average_after
         self.weights = np.zeros(model.n_weights)
         self.touched = np.zeros(model.n_weights, bool)
         self.reason: str | None = None
         self.done = 0
-        self._late = np.zeros(model.n_weights)  # Σ t δ_t
-        self._time = 0
+        self._late = np.zeros(model.n_weights)  # Σ (t - before) δ_t
+        self._time = self._before = 0
         self._random = generator(seed)
 
     def __iter__(self) -> Iterator[Epoch]:
@@ -147,16 +152,19 @@ class Online:
                 self.reason = "converged"
             yield epoch
 
-    def result(self) -> Array:
-        """Return the weights learnt: their mean over all updates, or the last."""
+    def result(self, threads: int = 1) -> Array:
+        """Return the weights learnt: their mean over all updates, or the last.
+
+        Parameters
+        ----------
+        threads : int
+            Weights are spread over so many.
+        """
         if not self.average or self._time == 0:
             return self.weights.copy()
         mean = np.empty_like(self.weights)
-        # Piece by piece: no temporary arrays of millions of weights.
-        for first in range(0, len(mean), _PIECE):
-            own = slice(first, first + _PIECE)
-            np.divide(self._late[own], self._time + self.closing, out=mean[own])
-            np.subtract(self.weights[own], mean[own], out=mean[own])
+        count = self._time - self._before + self.closing
+        _vectors.mean(self.weights, self._late, float(count), mean, threads)
         return mean
 
     def fields(self) -> Fields:
@@ -195,11 +203,15 @@ class Online:
         self._random = restored_random(found["random"])
         self.weights, self._late, self.touched = found["weights"], found["late"], found["touched"]
         self.done, self._time = done, time
+        self._before = self.average_after * each if done > self.average_after else 0
         self.reason = ENDED[int(found["ended"])]
         self.rule.restore({key[5:]: found[key] for key in found if key.startswith("rule_")})
 
     def _pass(self) -> Epoch:
         order = self._random.permutation(len(self.model))
+        if self.average_after and self.done == self.average_after:
+            self._late[:] = 0.0
+            self._before = self._time
         loss, updates = self._sweep(order) or self._walk(order)
         self.done += 1
         return Epoch(self.done, loss, updates, int(np.count_nonzero(self.touched)))
@@ -210,8 +222,9 @@ class Online:
         if sweep is None:
             return None
         found = sweep(
-            self.rule, order, self.weights, self._late, self.touched, self._time, self.batch
-        )
+            self.rule, order, self.weights, self._late, self.touched, self._time - self._before,
+            self.batch,
+        )  # fmt: skip
         if found is not None:
             self._time += self._batches(len(order))
         return found
@@ -236,5 +249,5 @@ class Online:
             self.weights[update.indices] += update.change
             self.touched[update.indices[update.change != 0.0]] = True
             # θ_t is the weights before update t: δ_t counts from t + 1 on.
-            self._late[update.indices] += self._time * update.change
+            self._late[update.indices] += (self._time - self._before) * update.change
         return loss, updates

@@ -42,9 +42,7 @@ def as_ignored(ignore: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in IGNORABLE if name in given)
 
 
-def encode(
-    sentences: Sequence[Sentence], ignore: Iterable[str] = (), number: int = 0
-) -> Encoded:
+def encode(sentences: Sequence[Sentence], ignore: Iterable[str] = (), number: int = 0) -> Encoded:
     """Return the words of sentences as features see them, without the columns `ignore`.
 
     Raises

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _parser
+from valuesparse import _parser, _vectors
 from valuesparse.io._files import naming, read_file, write_bytes
 from valuesparse.io.errors import ModelFormatError
 from valuesparse.parsing._dictionary import FEATURES, Dictionary
@@ -41,7 +41,6 @@ _START = struct.Struct("<8sII")
 _DIGEST = hashlib.sha256().digest_size
 # The largest header, and its largest numbers.
 _LARGEST_HEADER, _MOST_LABELS = 1 << 20, 10_000
-_PIECE = 1 << 16  # weights that are looked at together
 # No cell of a treebank holds these: ends of columns and lines, and halves of characters.
 _UNFIT = re.compile("[\t\n\r\ud800-\udfff]")
 
@@ -70,16 +69,10 @@ class ParserModel(NamedTuple):
         return sets_of(self.order, self.nonprojective)
 
 
-def rounded(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+def rounded(weights: npt.NDArray[np.float64], threads: int = 1) -> npt.NDArray[np.float32]:
     """Return weights as a file holds them: half the bytes, and three digits are enough."""
-    largest = float(np.finfo(np.float16).max)
-    found = np.zeros(weights.shape, np.float32)
-    # Most are 0, and casts to half precision are slow.
-    for first in range(0, weights.size, _PIECE):
-        own = weights[first : first + _PIECE]
-        places = np.flatnonzero(own)
-        kept = own[places].clip(-largest, largest).astype(np.float16)
-        found[first : first + _PIECE][places] = kept
+    found = np.empty(weights.shape, np.float32)
+    _vectors.halves(weights, found, threads)
     return found
 
 

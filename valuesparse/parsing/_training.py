@@ -40,6 +40,7 @@ Done = TypeVar("Done")
 
 _EPOCHS, _BATCH = 6, 8
 _ARC_EPOCHS = 3  # before pairs are learned
+_AVERAGE_AFTER = 1  # the weights of the first pass are far from those of the last
 # A cost makes the pruner's distribution sharper: fewer arcs are left of as many right ones.
 _PRUNER_EPOCHS, _PRUNER_BITS, _PRUNER_RULE = 2, 12, Aggressive(1.0, 1.0)
 _LABEL_EPOCHS, _LABEL_BITS = 4, 12
@@ -98,8 +99,8 @@ def train(
 
     An arc-factored CRF of few features is trained first, the pruner; then the scores of parts, over
     the arcs that it leaves, by Algorithm 1 of MSFXM10 with averaged weights; and a linear
-    classifier of labels. The same sentences and arguments give the same bits for any number of
-    threads.
+    classifier of labels. The mean leaves out the first of several passes. The same sentences and
+    arguments give the same bits for any number of threads.
 
     Parameters
     ----------
@@ -211,7 +212,9 @@ def train(
             sentences, order, bits=bits, arcs=arcs, features=features, min_count=min_count,
             nonprojective=nonprojective, **given,
         )  # fmt: skip
-        learner = Online(examples, rule, epochs=epochs, seed=seed, batch=batch)
+        learner = Online(
+            examples, rule, epochs=epochs, seed=seed, batch=batch, average_after=_AVERAGE_AFTER
+        )
         if order > 1:
             known = "hashed" if examples.dictionary is None else examples.dictionary.of_arcs()
             own = {**given, "bits": bits, "arcs": arcs, "features": known}
@@ -225,7 +228,8 @@ def train(
     if checkpoint is not None:
         parts = (
             order, constraint, single_root, left_out, bits, batch, beta, gamma, seed, prune,
-            features, min_count, nonprojective, *(() if arcs is None else arcs), *examples.arrays,
+            features, min_count, nonprojective, _AVERAGE_AFTER, *(() if arcs is None else arcs),
+            *examples.arrays,
         )  # fmt: skip
         kept = Checkpoint(checkpoint, 1, parts)
         kept.resume(learner)
@@ -234,7 +238,8 @@ def train(
         if kept is not None:
             kept.offer(epoch.number, learner)
         tell(Progress("parts", epoch.number, epochs, epoch.loss / words, examples.cut_short))
-    weights, dictionary = rounded(learner.result()), examples.dictionary
+    count, dictionary = resolve(threads), examples.dictionary
+    weights = rounded(learner.result(count), count)
     if dictionary is not None:  # a weight of 0 says nothing
         dictionary, weights = dictionary.used(weights), weights[weights != 0.0]
     return Parser(
@@ -285,7 +290,8 @@ def _train_pruner(
     words = sum(map(len, sentences))
     for epoch in learner:
         tell(Progress("pruner", epoch.number, _PRUNER_EPOCHS, epoch.loss / words))
-    weights = rounded(learner.result())
+    count = resolve(given["threads"])
+    weights = rounded(learner.result(count), count)
     return weights, examples.prune(weights)
 
 
@@ -306,7 +312,7 @@ def _train_arcs(
     words = sum(map(len, sentences))
     for epoch in learner:
         tell(Progress("arcs", epoch.number, _ARC_EPOCHS, epoch.loss / words))
-    return learner.result()
+    return learner.result(resolve(given["threads"]))
 
 
 def _train_labels(
