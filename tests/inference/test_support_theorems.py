@@ -117,7 +117,7 @@ def test_section_2_a_message_is_enclosed(cases: int) -> None:
     assert narrowed > cases / 5
 
 
-@pytest.mark.parametrize("cases", MANY)
+@pytest.mark.parametrize("cases", [10_000, pytest.param(200_000, marks=pytest.mark.slow)])
 def test_section_4_columns_that_are_read_again_are_enclosed(cases: int) -> None:
     kinds, proved, widened = itertools.cycle(TABLES), 0, 0
     for rng, size in batches(cases, 25):
