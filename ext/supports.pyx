@@ -1,5 +1,5 @@
 # cython: freethreading_compatible=True
-"""Marginals of chains and trees by messages that read a few rows and columns of a table; checks nothing."""
+"""Marginals of chains and trees, from a few rows and columns of a table; checks nothing."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint8_t

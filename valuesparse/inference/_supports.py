@@ -155,8 +155,8 @@ class Supports:
     def buy(self, work: float, workers: int, watch: Watch, take: Take, tol: float) -> float:
         """Answer components within `tol`, for at most `work` multiply-adds.
 
-        Those with the fewest messages come first; answers within `tol` stay as they are. `take` gets
-        the rows of some variables. Return what is left of the budget.
+        Those with the fewest messages come first; answers within `tol` stay as they are. `take`
+        gets the rows of some variables. Return what is left of the budget.
         """
         model, k = self.model, self.model.n_labels
         steps = 2 * (self._sizes - 1)
