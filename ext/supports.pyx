@@ -1,5 +1,5 @@
 # cython: freethreading_compatible=True
-"""Marginals of chains and trees by messages that read a few rows and columns of a table; checks nothing."""
+"""Marginals of chains and trees, from a few rows and columns of a table; checks nothing."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -55,6 +55,15 @@ cdef extern from "supports/supports.h" namespace "vs::supports" nogil:
         float* ye
         const int32_t* again
         int64_t n_again
+    cdef cppclass Pair:
+        const float* xl
+        const float* xe
+        const float* yl
+        const float* ye
+        double xg, yg
+        float* l
+        float* e
+        double g
     cdef cppclass Step:
         bint ok
         double radius, lost, scale
@@ -65,6 +74,7 @@ cdef extern from "supports/supports.h" namespace "vs::supports" nogil:
     void c_place "vs::supports::place"(
         const int64_t*, const int64_t*, int64_t, COrder*) except +
     Step c_message "vs::supports::message"(const CTable&, const Trial&) except +
+    double c_product "vs::supports::product"(const CTable&, Pair*) except +
     void use_simd(const SimdApi*) noexcept
 
 
@@ -180,3 +190,18 @@ def message(
     with nogil:
         step = c_message(table.table, t)
     return (yl, ye, step.radius, step.scale, step.lost) if step.ok else None
+
+
+def product(Table table, x, y):
+    """Multiply two enclosures, for tests: (low, slack, radius) each, rows (width,).
+
+    Return the product likewise and what it was multiplied by, or None where floats hold none."""
+    cdef Pair p
+    cdef double lift
+    low, slack = np.zeros_like(x[0]), np.zeros_like(x[0])
+    p.xl, p.xe, p.xg = <const float*>data(x[0]), <const float*>data(x[1]), x[2]
+    p.yl, p.ye, p.yg = <const float*>data(y[0]), <const float*>data(y[1]), y[2]
+    p.l, p.e = <float*>data(low), <float*>data(slack)
+    with nogil:
+        lift = c_product(table.table, &p)
+    return (low, slack, p.g, lift) if lift > 0.0 else None

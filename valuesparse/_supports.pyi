@@ -46,3 +46,6 @@ def message(
     share: float,
     again: Array | None = None,
 ) -> tuple[Array, Array, float, float, float] | None: ...
+def product(
+    table: Table, x: tuple[Array, Array, float], y: tuple[Array, Array, float]
+) -> tuple[Array, Array, float, float] | None: ...

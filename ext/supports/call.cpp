@@ -191,6 +191,8 @@ void infer(const Problem& p, const Table& t, const Answer& a, const PoolApi& poo
     if (w.failed.load()) throw std::bad_alloc();
 }
 
+double product(const Table& t, Pair* pair) { return level().product(t.kp, pair); }
+
 Step message(const Table& t, const Trial& trial) {
     Space space(0, 0, t.kp);
     return level().message(t, trial, space);

@@ -19,7 +19,8 @@ void component(const Problem& p, const Table& t, const Answer& a, int64_t number
     Component(p, t, a, number, space, control, caller).run();
 }
 
-const vs::supports::Level kLevel = {padded, exponentials, measure, component, one_message};
+const vs::supports::Level kLevel = {padded,    exponentials, measure,
+                                    component, one_message,  one_product};
 
 }  // namespace
 

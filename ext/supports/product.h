@@ -52,6 +52,16 @@ inline double multiply(int64_t kp, const Enclosure& x, const Enclosure& y, Enclo
     return lift;
 }
 
+inline double one_product(int64_t kp, vs::supports::Pair* p) {
+    Enclosure x{p->l, p->e, p->xg, 0.0};
+    std::memcpy(p->l, p->xl, sizeof(float) * static_cast<std::size_t>(kp));
+    std::memcpy(p->e, p->xe, sizeof(float) * static_cast<std::size_t>(kp));
+    const Enclosure y{const_cast<float*>(p->yl), const_cast<float*>(p->ye), p->yg, 0.0};
+    const double lift = multiply(kp, x, y, &x);
+    p->g = x.g;
+    return lift;
+}
+
 // out encloses weights: those below kBottom are slack.
 inline void hold(int64_t kp, const float* weight, Enclosure* out) {
     using V = Vec<float>;

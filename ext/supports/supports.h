@@ -103,6 +103,15 @@ struct Trial {
     int64_t n_again;
 };
 
+// The product of two enclosures for tests, rows (kp,). The factor that it was multiplied by is
+// returned, 0 where floats do not hold it.
+struct Pair {
+    const float *xl, *xe, *yl, *ye;
+    double xg, yg;
+    float *l, *e;
+    double g;
+};
+
 // The outcome of a message.
 struct Step {
     bool ok = false;
@@ -153,6 +162,7 @@ struct Level {
     void (*component)(const Problem& p, const Table& t, const Answer& a, int64_t number,
                       Space& space, Control* control, bool caller);
     Step (*message)(const Table& t, const Trial& trial, Space& space);
+    double (*product)(int64_t kp, Pair* pair);
 };
 
 // False: the table has entries so small beside the largest that floats lose them.
@@ -160,6 +170,7 @@ bool make(const void* transition, bool single, int64_t labels, Table* table);
 void infer(const Problem& p, const Table& t, const Answer& a, const PoolApi& pool, int threads,
            Control* control);
 Step message(const Table& t, const Trial& trial);
+double product(const Table& t, Pair* pair);
 // parent: (N,) of each variable, -1 at roots, whose order is that of components. Null: chains.
 void place(const int64_t* parent, const int64_t* offset, int64_t count, Order* order);
 void use_simd(const SimdApi* simd) noexcept;

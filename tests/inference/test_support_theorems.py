@@ -111,13 +111,52 @@ def test_section_2_a_message_is_enclosed(cases: int) -> None:
                     continue
                 low, slack, radius, _, _ = found
                 assert enclosed(y, low[: y.size], slack[: y.size], radius)
+                assert ((slack == 0) | (slack >= np.float32(1e-19))).all()
                 proved += 1
                 narrowed += bool((slack[: y.size] == 0).any())
     assert proved > cases / 3
     assert narrowed > cases / 5
 
 
-@pytest.mark.parametrize("cases", MANY)
+def numbers(rng: np.random.Generator, width: int) -> tuple[Array, Array, float, Array]:
+    """Return an enclosure, some numbers at the floors of messages, and what it encloses."""
+    size = rng.choice([1.0, 20.0, 41.0])
+    low = np.exp(-size * rng.random(width)).astype(np.float32)
+    slack = (low * rng.choice([1e-6, 0.1, 10.0], width)).astype(np.float32)
+    low[rng.random(width) < 0.3] = 0.0
+    low[low < 1e-18] = 0.0
+    slack[rng.random(width) < rng.choice([0.1, 0.5])] = 0.0
+    slack[rng.random(width) < 0.2] = 1e-19
+    slack[(slack > 0) & (slack < 1e-19)] = 1e-19
+    radius = float(rng.choice([0.0, 0.3, 4.0]))
+    part = low.astype(np.longdouble) + slack * rng.choice([0.0, 1.0, 0.5], width)
+    part[(low == 0) & (slack > 0)] = slack[(low == 0) & (slack > 0)]
+    return low, slack, radius, part * np.exp(radius / 2 * rng.choice([-1.0, 1.0, 0.3], width))
+
+
+@pytest.mark.parametrize("cases", [2_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_section_10_a_product_is_enclosed(cases: int) -> None:
+    """Factors multiply, radii add up, and no label is lost that the product has."""
+    proved = 0
+    for rng, size in batches(cases, 26):
+        table, _ = tables(rng, "ordinary")
+        for _ in range(size):
+            (xl, xe, xg, x), (yl, ye, yg, y) = (numbers(rng, table.width) for _ in range(2))
+            found = _supports.product(table, (xl, xe, xg), (yl, ye, yg))
+            if found is None:
+                assert not ((xl + xe).astype(float) * (yl + ye) > 2e-18).any()
+                continue
+            low, slack, radius, lift = found
+            assert xg + yg < radius < xg + yg + 1e-6
+            assert 0.4 < (low + slack).max() < 1.1
+            assert np.log2(lift) == round(np.log2(lift))
+            assert enclosed(x * y, low, slack, radius)
+            assert ((slack == 0) | (slack >= np.float32(1e-19))).all()
+            proved += 1
+    assert proved > cases / 2
+
+
+@pytest.mark.parametrize("cases", [5_000, pytest.param(200_000, marks=pytest.mark.slow)])
 def test_section_4_columns_that_are_read_again_are_enclosed(cases: int) -> None:
     kinds, proved, widened = itertools.cycle(TABLES), 0, 0
     for rng, size in batches(cases, 25):

@@ -13,10 +13,11 @@ from valuesparse.inference._pieces import owner_of, sizes_of
 from valuesparse.models import Chain, Tree
 from valuesparse.results._certificate import Proof, interval
 
-__all__ = ["local", "own_scores"]
+__all__ = ["ends_of", "local", "own_scores"]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+Ends = list[tuple[Array, npt.NDArray[np.int64]]]
 
 
 def local(
@@ -41,10 +42,10 @@ def local(
         spread = high - low if np.isfinite(low) else np.inf
         radius = np.where(degree > 0, degree * spread, 0.0) + rounding
     slack = np.where(np.isfinite(radius), _certified.SLACK64, 1.0)
-    mass, error = np.empty(n), np.empty(n)
+    mass, error, ends = np.empty(n), np.empty(n), ends_of(model)
     for first in range(0, n, block):
         rows = slice(first, min(first + block, n))
-        scores = own_scores(model, rows)
+        scores = own_scores(model, rows, ends)
         top = scores.max(axis=1, initial=-np.inf)
         if np.isneginf(top).any():
             _forest.log_z(model, workers)  # raises the error that names where nothing is left
@@ -65,15 +66,20 @@ def local(
     return Proof(radius, slack, error, log_z_lower, log_z_upper, alike=False)
 
 
-def own_scores(model: Chain | Tree, rows: slice) -> Floats:
+def ends_of(model: Chain | Tree) -> Ends:
+    """Return scores of ends of chains, with the variables, ascending, that have them beside own."""
+    if not isinstance(model, Chain):
+        return []
+    full = np.flatnonzero(model.lengths)
+    both = ((model.start, model.offset[full]), (model.end, model.offset[full + 1] - 1))
+    return [(more, at) for more, at in both if more is not None]
+
+
+def own_scores(model: Chain | Tree, rows: slice, ends: Ends) -> Floats:
     """Return the scores of some variables, those of the ends of chains included."""
     scores = model.unary[rows].astype(np.float64)
-    if isinstance(model, Chain):
-        full = np.flatnonzero(model.lengths)
-        ends = ((model.start, model.offset[full]), (model.end, model.offset[full + 1] - 1))
-        for more, at in ends:
-            if more is not None:
-                scores[at[(rows.start <= at) & (at < rows.stop)] - rows.start] += more
+    for more, at in ends:
+        scores[at[slice(*np.searchsorted(at, (rows.start, rows.stop)))] - rows.start] += more
     if model.allowed is not None:
         scores[~model.allowed[rows]] = -np.inf
     return scores

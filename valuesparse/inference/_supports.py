@@ -7,6 +7,7 @@ of second order in what is left out, and behind a decided position the radius st
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -30,8 +31,9 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-#: With fewer labels, going over rows to choose from them takes as long as all of the table.
-_LEAST_LABELS = 256
+#: With fewer labels, going over rows to choose from them takes as long as all of the table. Trees
+#: multiply rows as well: so many more for each digit of the tolerance beyond the first.
+_LEAST_LABELS, _MORE_IN_TREES = 256, 65
 #: Longer chains are cut, and their chunks shared by all cores; so are the blocks of larger trees.
 _LONGEST = 8192
 #: Variables for each label, of all components: making both tables and their norms takes time.
@@ -53,8 +55,9 @@ Take = Callable[[Integers, Array], None]
 def may_pay(model: Chain | Tree, tol: float, single: Mask) -> bool:
     """Return whether some components may be faster so; `single`: which fit into float32."""
     n, k, _ = model.forest.shape
+    digits = max(0.0, -math.log10(tol) - 1.0) if isinstance(model, Tree) else 0.0
     return (
-        k >= _LEAST_LABELS
+        k >= _LEAST_LABELS + _MORE_IN_TREES * digits
         and n >= _LEAST_POSITIONS * k
         and provable(model, tol)
         and bool(model.dtype == np.float64 or single.all())
@@ -152,8 +155,8 @@ class Supports:
     def buy(self, work: float, workers: int, watch: Watch, take: Take, tol: float) -> float:
         """Answer components within `tol`, for at most `work` multiply-adds.
 
-        Those with the fewest messages come first; answers within `tol` stay as they are. `take` gets
-        the rows of some variables. Return what is left of the budget.
+        Those with the fewest messages come first; answers within `tol` stay as they are. `take`
+        gets the rows of some variables. Return what is left of the budget.
         """
         model, k = self.model, self.model.n_labels
         steps = 2 * (self._sizes - 1)

@@ -15,7 +15,7 @@ import numpy as np
 
 from valuesparse import _supports as native
 from valuesparse.inference._certified import largest_scores
-from valuesparse.inference._local import own_scores
+from valuesparse.inference._local import ends_of, own_scores
 from valuesparse.inference._memory import empty
 from valuesparse.inference._supports import Array, Floats, Integers, Mask, Supports
 from valuesparse.inference._watch import Watch
@@ -77,7 +77,7 @@ def windows(
 def _places(model: Chain, wanted: Mask, error: Floats) -> Integers:
     """Return the first position of windows, and the end, those with the largest errors first."""
     places, worst = [], []
-    for number in np.flatnonzero(wanted & (model.lengths > 2 * _MARGIN)):
+    for number in np.flatnonzero(wanted & (model.lengths > _CORE + 2 * _MARGIN)):
         first, end = int(model.offset[number]), int(model.offset[number + 1])
         for core in range(first, end, _CORE):
             places.append((max(first, core - _MARGIN), min(end, core + _CORE + _MARGIN)))
@@ -97,6 +97,7 @@ def _answer(
     """Return what windows say better than `error`."""
     model, k = supports.model, supports.model.n_labels
     assert isinstance(model, Chain)
+    scores = ends_of(model)
     starts, ends = set(model.offset[:-1].tolist()), set(model.offset[1:].tolist())
     lengths = some[:, 1] - some[:, 0]
     offset = np.concatenate([[0], np.cumsum(lengths)])
@@ -105,7 +106,7 @@ def _answer(
     entered = np.full((len(some), 2), 2.0**-50 * sum(largest_scores(model)))
     for i, (first, end) in enumerate(some.tolist()):
         at = slice(int(offset[i]), int(offset[i + 1]))
-        unary[at] = own_scores(model, slice(first, end))
+        unary[at] = own_scores(model, slice(first, end), scores)
         if first not in starts:
             unary[at.start] += sides[0][0]
             entered[i, 0] += sides[0][1]

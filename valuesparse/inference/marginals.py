@@ -166,8 +166,8 @@ def infer(
         ``r.log_z_lower`` and ``r.log_z_upper`` log Z. The fastest arithmetic is taken whose
         rounding is small enough.
     work : float, optional
-        Chains and trees only, instead of `tol`: how many multiply-adds messages may take. The
-        error is what they bought.
+        Chains and trees only, instead of `tol`: how many multiply-adds messages may take. They go
+        where they narrow most, and ``r.error`` is what they bought.
 
     Returns
     -------
