@@ -10,6 +10,8 @@
 // path_cut.h.
 #pragma once
 
+#include <algorithm>
+
 #include "core/sum.h"
 #include "rows/linear.h"
 #include "rows/log.h"
@@ -115,7 +117,10 @@ class Exact {
     using Row = typename D::Row;
 
     Exact(D& d, Ticker& t)
-        : d_(d), t_(t), fetches_(d.K * static_cast<int64_t>(sizeof(typename D::In)) > kLine / 2) {}
+        : d_(d),
+          t_(t),
+          ahead_(std::clamp(kAheadBytes / (d.K * static_cast<int64_t>(sizeof(typename D::In))),
+                            kAhead, kMostAhead)) {}
 
     // Forward messages of positions [i0, i1) of lanes[0..m), which all have that many. MADE: so
     // were their local factors, all of them.
@@ -146,9 +151,9 @@ class Exact {
                 if (MADE) continue;
                 probe[r] =
                     d_.probe(s.begin + i, i == 0 && s.head, i == s.n - 1 && s.tail, psi_of(s, i));
-                if (fetches_ && i + kAhead < s.n) {
-                    d_.prefetch(s.begin + i + kAhead);
-                    if (!s.alpha && s.out) row_prefetch_write(s.out + (i + kAhead) * d_.K, d_.K);
+                if (i + ahead_ < s.n) {
+                    d_.prefetch(s.begin + i + ahead_);
+                    if (!s.alpha && s.out) row_prefetch_write(s.out + (i + ahead_) * d_.K, d_.K);
                 }
             }
             for (int r = 0; r < m; ++r) {
@@ -203,9 +208,9 @@ class Exact {
             for (int r = 0; r < m; ++r) {
                 Lane<D>& s = lanes[r];
                 const int64_t i = s.n - 1 - j;
-                if (fetches_ && i >= kAhead) {
-                    if (s.out) row_prefetch_write(s.out + (i - kAhead) * d_.K, d_.K);
-                    if (!s.psi_rows) d_.prefetch(s.begin + i - kAhead);
+                if (i >= ahead_) {
+                    if (s.out) row_prefetch_write(s.out + (i - ahead_) * d_.K, d_.K);
+                    if (!s.psi_rows) d_.prefetch(s.begin + i - ahead_);
                 }
                 if (j == 0) {
                     d_.ones(s.y);
@@ -365,11 +370,11 @@ class Exact {
         for (int k = 0; k < d_.K; ++k) put(row, k, x[k]);
     }
 
-    static constexpr int64_t kLine = 64;  // bytes
+    static constexpr int64_t kAheadBytes = 192, kMostAhead = 12;
 
     D& d_;
     Ticker& t_;
-    const bool fetches_;  // rows that are fetched by the line need no help
+    const int64_t ahead_;  // kAhead, or more where several rows lie in one line
 };
 
 }  // namespace VS_NS
