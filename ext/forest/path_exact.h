@@ -10,8 +10,6 @@
 // path_cut.h.
 #pragma once
 
-#include <algorithm>
-
 #include "core/sum.h"
 #include "rows/linear.h"
 #include "rows/log.h"
@@ -117,10 +115,7 @@ class Exact {
     using Row = typename D::Row;
 
     Exact(D& d, Ticker& t)
-        : d_(d),
-          t_(t),
-          ahead_(std::clamp(kAheadBytes / (d.K * static_cast<int64_t>(sizeof(typename D::In))),
-                            kAhead, kMostAhead)) {}
+        : d_(d), t_(t), ahead_(ahead(d.K * static_cast<int64_t>(sizeof(typename D::In)))) {}
 
     // Forward messages of positions [i0, i1) of lanes[0..m), which all have that many. MADE: so
     // were their local factors, all of them.
@@ -309,7 +304,7 @@ class Exact {
         pass->control->done.fetch_add(s.n, std::memory_order_relaxed);
     }
 
-    static constexpr int64_t kAhead = 2;  // rows between a prefetch and its use
+    static constexpr int64_t kAhead = 2;  // rows between a prefetch and its use, at least
 
   private:
     T* psi_of(const Lane<D>& s, int64_t i) const {
@@ -370,11 +365,16 @@ class Exact {
         for (int k = 0; k < d_.K; ++k) put(row, k, x[k]);
     }
 
-    static constexpr int64_t kAheadBytes = 192, kMostAhead = 12;
+    // Several rows of few labels lie in one line.
+    static int64_t ahead(int64_t bytes) {
+        constexpr int64_t kBytes = 192, kMost = 12;
+        const int64_t rows = kBytes / bytes;
+        return rows < kAhead ? kAhead : rows > kMost ? kMost : rows;
+    }
 
     D& d_;
     Ticker& t_;
-    const int64_t ahead_;  // kAhead, or more where several rows lie in one line
+    const int64_t ahead_;  // rows between a prefetch and its use
 };
 
 }  // namespace VS_NS
