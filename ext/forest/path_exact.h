@@ -115,7 +115,7 @@ class Exact {
     using Row = typename D::Row;
 
     Exact(D& d, Ticker& t)
-        : d_(d), t_(t), fetches_(d.K * static_cast<int64_t>(sizeof(typename D::In)) > kLine / 2) {}
+        : d_(d), t_(t), ahead_(ahead(d.K * static_cast<int64_t>(sizeof(typename D::In)))) {}
 
     // Forward messages of positions [i0, i1) of lanes[0..m), which all have that many. MADE: so
     // were their local factors, all of them.
@@ -146,9 +146,9 @@ class Exact {
                 if (MADE) continue;
                 probe[r] =
                     d_.probe(s.begin + i, i == 0 && s.head, i == s.n - 1 && s.tail, psi_of(s, i));
-                if (fetches_ && i + kAhead < s.n) {
-                    d_.prefetch(s.begin + i + kAhead);
-                    if (!s.alpha && s.out) row_prefetch_write(s.out + (i + kAhead) * d_.K, d_.K);
+                if (i + ahead_ < s.n) {
+                    d_.prefetch(s.begin + i + ahead_);
+                    if (!s.alpha && s.out) row_prefetch_write(s.out + (i + ahead_) * d_.K, d_.K);
                 }
             }
             for (int r = 0; r < m; ++r) {
@@ -203,9 +203,9 @@ class Exact {
             for (int r = 0; r < m; ++r) {
                 Lane<D>& s = lanes[r];
                 const int64_t i = s.n - 1 - j;
-                if (fetches_ && i >= kAhead) {
-                    if (s.out) row_prefetch_write(s.out + (i - kAhead) * d_.K, d_.K);
-                    if (!s.psi_rows) d_.prefetch(s.begin + i - kAhead);
+                if (i >= ahead_) {
+                    if (s.out) row_prefetch_write(s.out + (i - ahead_) * d_.K, d_.K);
+                    if (!s.psi_rows) d_.prefetch(s.begin + i - ahead_);
                 }
                 if (j == 0) {
                     d_.ones(s.y);
@@ -304,7 +304,7 @@ class Exact {
         pass->control->done.fetch_add(s.n, std::memory_order_relaxed);
     }
 
-    static constexpr int64_t kAhead = 2;  // rows between a prefetch and its use
+    static constexpr int64_t kAhead = 2;  // rows between a prefetch and its use, at least
 
   private:
     T* psi_of(const Lane<D>& s, int64_t i) const {
@@ -365,11 +365,16 @@ class Exact {
         for (int k = 0; k < d_.K; ++k) put(row, k, x[k]);
     }
 
-    static constexpr int64_t kLine = 64;  // bytes
+    // Several rows of few labels lie in one line.
+    static int64_t ahead(int64_t bytes) {
+        constexpr int64_t kBytes = 192, kMost = 12;
+        const int64_t rows = kBytes / bytes;
+        return rows < kAhead ? kAhead : rows > kMost ? kMost : rows;
+    }
 
     D& d_;
     Ticker& t_;
-    const bool fetches_;  // rows that are fetched by the line need no help
+    const int64_t ahead_;  // rows between a prefetch and its use
 };
 
 }  // namespace VS_NS

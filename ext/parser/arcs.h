@@ -12,7 +12,8 @@
 namespace vs::parser {
 
 // The score of an arc from one line of memory, by template and by the direction and distance of the
-// arc: the sum of the three weights of the line that count, in the order in which `score` adds them.
+// arc: the sum of the three weights of the line that count, in the order in which `score` adds
+// them.
 class ArcWeights {
   public:
     static constexpr int kClasses = 2 * kBins;

@@ -126,21 +126,14 @@ static void tile_kernel(const T* e, int l0, int l1, const T* const* x, T* const*
     });
 }
 
-// A tile of few vectors has registers left for more rows.
-constexpr int kNarrowUnits = 2, kNarrowRows = kMaxRows > 4 ? kMaxRows : 4;
-constexpr bool rows_fit(int rows, int units) { return rows <= kMaxRows || units <= kNarrowUnits; }
-
 template <class A, class T, int M>
 static void tile_rows(int full, bool tail, const T* e, int l0, int l1, const T* const* x,
                       T* const* y) {
     constexpr bool can_tail = Tail<T>::N < Vec<T>::N;
-#define VS_TILE(NV)                                                                              \
-    case NV:                                                                                     \
-        if constexpr (rows_fit(M, NV + 1) && can_tail) {                                         \
-            if (tail) return tile_kernel<A, T, M, NV, true>(e, l0, l1, x, y);                    \
-        }                                                                                        \
-        if constexpr (rows_fit(M, NV)) return tile_kernel<A, T, M, NV, false>(e, l0, l1, x, y);  \
-        return;
+#define VS_TILE(NV)                                                                   \
+    case NV:                                                                          \
+        return tail && can_tail ? tile_kernel<A, T, M, NV, can_tail>(e, l0, l1, x, y) \
+                                : tile_kernel<A, T, M, NV, false>(e, l0, l1, x, y);
     switch (full) {
         VS_TILE(0)
         VS_TILE(1)
@@ -182,29 +175,26 @@ static VS_INLINE void lone_column(const T* e, int Kp, const T* const* x, T* cons
 template <class A, class T>
 static void messages(const Tiling<T>& g, const T* packed, int rows, const T* const* x,
                      T* const* y) {
-    constexpr int most = A::kManyRows ? kNarrowRows : 1;
-    T* out[most];
+    constexpr int step = A::kManyRows ? kMaxRows : 1;
+    T* out[step];
     for (int t = 0; t < g.n_tiles; ++t) {
         const T* e = packed + g.offset(t);
         const int column = g.first_unit(t) * Vec<T>::N;
         const int full = g.tile_full(t);
         const bool tail = g.tile_tail(t);
         const int width = g.width(t);
-        const bool narrow = A::kManyRows && full + (tail ? 1 : 0) <= kNarrowUnits;
-        const int step = narrow ? most : A::kManyRows ? kMaxRows : 1;
-        int block = g.K;
-        if (A::kManyRows && g.K > kFewestSumRows) {
-            const int fits = kBlockBytes / static_cast<int>(sizeof(T)) / width;
-            block = fits < kSumRows ? fits : kSumRows;
-        }
+        const int fits = kBlockBytes / static_cast<int>(sizeof(T)) / width;
+        const int block = !A::kManyRows ? g.K : fits < kSumRows ? fits : kSumRows;
         for (int l0 = 0, l1; l0 < g.K; l0 = l1, e += static_cast<int64_t>(block) * width) {
             l1 = g.K - l0 < block ? g.K : l0 + block;
             for (int r = 0; r < rows; r += step) {
                 const int m = rows - r < step ? rows - r : step;
                 for (int i = 0; i < m; ++i) out[i] = y[r + i] + column;
                 if (m == 1) tile_rows<A, T, 1>(full, tail, e, l0, l1, x + r, out);
-                if constexpr (most > 1) {
+                if constexpr (step >= 2) {
                     if (m == 2) tile_rows<A, T, 2>(full, tail, e, l0, l1, x + r, out);
+                }
+                if constexpr (step >= 4) {
                     if (m == 3) tile_rows<A, T, 3>(full, tail, e, l0, l1, x + r, out);
                     if (m == 4) tile_rows<A, T, 4>(full, tail, e, l0, l1, x + r, out);
                 }

@@ -1,7 +1,7 @@
 """Infer plans and computes; results are records."""
 
-from valuesparse.inference._trw import DualBound, trw_dual_bound
 from valuesparse.inference._methods import AD3, BP, TRW, MeanField, StructuredMeanField
+from valuesparse.inference._trw import DualBound, trw_dual_bound
 from valuesparse.inference.decoding import decode
 from valuesparse.inference.junction_tree import Division, JunctionTree
 from valuesparse.inference.marginals import infer

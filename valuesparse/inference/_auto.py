@@ -9,9 +9,9 @@ import numpy as np
 
 from valuesparse.errors import DeadlineError
 from valuesparse.inference import _loopy
-from valuesparse.inference._trw import trw_dual_bound
 from valuesparse.inference._mean_field import NoForestError
 from valuesparse.inference._methods import BP, TRW, Loopy, StructuredMeanField
+from valuesparse.inference._trw import trw_dual_bound
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import n_wide

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse.inference import _mean_field, _spanning
-from valuesparse.inference._trw import best_forest, probabilities, shares
 from valuesparse.inference._methods import (
     BP,
     TRW,
@@ -25,6 +24,7 @@ from valuesparse.inference._network import (
     first_messages,
     network_of,
 )
+from valuesparse.inference._trw import best_forest, probabilities, shares
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
 from valuesparse.results import GraphResult

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from valuesparse import _messages
 from valuesparse.factors import Structured, Table
-from valuesparse.inference._trw import best_forest
 from valuesparse.inference._methods import BP, MeanField, StructuredMeanField
 from valuesparse.inference._network import (
     Held,
@@ -21,6 +20,7 @@ from valuesparse.inference._network import (
     of_factors,
     require_same_variables,
 )
+from valuesparse.inference._trw import best_forest
 from valuesparse.inference._watch import NOBODY, Progress
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import structured_factors
