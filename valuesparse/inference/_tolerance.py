@@ -216,6 +216,7 @@ def _for_a_price(
         places.append(np.arange(n)[variables])
 
     def take_rest(rows: slice, found: Array) -> None:
+        watch.left()
         take(np.arange(n)[rows][rest[rows]], found[rest[rows]])
 
     proof = local(model, block, workers, take_rest)
