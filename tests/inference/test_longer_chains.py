@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import pickle
 from collections.abc import Iterator
@@ -345,3 +346,16 @@ def test_nothing_is_fine(lengths: list[int]) -> None:
         assert vs.decode(chain).score.tolist() == zeros
         assert vs.sample(chain, 3).shape == (3, 0)
         assert vs.log_prob(chain, np.zeros(0, int)).tolist() == zeros
+
+
+def test_results_are_records_that_say_what_they_are() -> None:
+    unary, pairs = np.zeros((5, 2)), np.zeros((2, 2))
+    for model, name in (
+        (vs.Chain(unary, np.zeros((2, 2, 2)), order=2), "SecondOrderResult"),
+        (vs.SegmentChain(unary, pairs, max_length=2), "SegmentResult"),
+    ):
+        r = vs.infer(model)
+        for found in (r, pickle.loads(pickle.dumps(r)), copy.deepcopy(r)):
+            assert repr(found) == f"{name}(method='exact', positions=5, labels=2)"
+            for array in (found.marginals, found.log_z, found.islands):
+                assert not array.flags.writeable

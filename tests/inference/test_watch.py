@@ -192,3 +192,24 @@ def test_other_numbers_beyond_a_double(huge: Any) -> None:
         vs.relax(graph, threshold=-huge)
     with pytest.raises(ValueError, match="zeta must lie in"):
         vs.infer(graph, zeta=huge)
+
+
+@pytest.mark.parametrize("asked", [{}, {"zeta": 0.9}, {"keep": 0.1}, {"tol": 0.1}, {"work": 1e6}])
+@pytest.mark.parametrize("make", [_chain, _tree])
+def test_progress_of_marginals_ends_where_all_is_done(make, asked: dict[str, float]) -> None:
+    """Rounds of islands, which look at a position again, count no more than there are."""
+    for n in (1, 20_000):
+        seen: list[tuple[int, int]] = []
+        model = make(n)
+        r = vs.infer(model, progress=lambda *at, seen=seen: seen.append(at), **asked)
+        assert {total for _, total in seen} == {n}
+        done = [some for some, _ in seen]
+        assert done == sorted(done)
+        assert done[-1] == n
+        np.testing.assert_array_equal(r.marginals, vs.infer(model, **asked).marginals)
+
+
+def test_a_price_keeps_to_its_deadline() -> None:
+    """Bounds from scores alone are made block by block."""
+    with pytest.raises(vs.DeadlineError):
+        vs.infer(_chain(20_000), work=0, deadline=1e-9)

@@ -425,3 +425,12 @@ def test_masked_entries_are_refused() -> None:
     with pytest.raises(ValueError, match="unary has masked entries"):
         vs.Chain(table, np.zeros((2, 2)))
     assert vs.Chain(np.ma.masked_array(np.zeros((2, 2))), np.zeros((2, 2))).n_labels == 2
+
+
+def test_log_likelihoods_may_stand_in_a_column_of_pandas() -> None:
+    pandas = pytest.importorskip("pandas")
+    for states in (None, ["no", "yes"]):
+        graph = vs.FactorGraph([2], states=[states])
+        for value in (pandas.Series([0.0, -1.0]), np.array([0.0, -1.0]), [0.0, -1.0]):
+            found = vs.infer(graph, evidence={0: value})[0]
+            np.testing.assert_allclose(found, vs.infer(graph, likelihood={0: [1, np.exp(-1)]})[0])

@@ -93,11 +93,15 @@ def infer(
     marginals = empty((n, k), model.dtype)
     islands = np.full(n, -1, dtype=np.int32)
     log_z = np.empty(count)
+    # Rounds of islands count positions again.
+    report = None if progress is None else Watch(None, progress).part(0, n, n)
     infeasible, counts = native.infer(
         model.forest, workers, log_z, marginals, zeta=zeta, revisit=rounds, islands=islands,
-        deadline=deadline, progress=progress, late=too_late(deadline),
+        deadline=deadline, progress=report, late=too_late(deadline),
     )  # fmt: skip
     require_feasible(model, infeasible)
+    if progress is not None:
+        progress(n, n)
     return result_of(model, marginals, log_z, islands, zeta, counts)
 
 

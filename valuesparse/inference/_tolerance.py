@@ -218,6 +218,7 @@ def _for_a_price(
     rest = ~(bought | own)[owner]
 
     def take_rest(rows: slice, found: Array) -> None:
+        watch.left()
         take(np.arange(n)[rows][rest[rows]], found[rest[rows]])
 
     block, some = (max(1, size // (8 * k)) for size in (_OWN_BYTES, _BOUGHT_BYTES))

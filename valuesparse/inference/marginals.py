@@ -144,8 +144,8 @@ def infer(
     deadline : float, optional
         Seconds after which the call gives up with `DeadlineError`.
     progress : callable, optional
-        Called as ``progress(positions_done, positions)`` now and then, from this thread; for a
-        graph it is cliques that are counted.
+        Called as ``progress(positions_done, positions)`` now and then, from this thread, and at the
+        end; for a graph cliques or iterations are counted.
     evidence : mapping, optional
         Graphs only: hard or soft evidence instead of the graph's own (`FactorGraph.set_evidence`).
     likelihood : mapping, optional

@@ -181,7 +181,7 @@ def _state_or_likelihood(
     graph: Weighed, v: int, value: Any, label: str
 ) -> int | npt.NDArray[np.float64]:
     """Return the number of a state, or a vector of log-likelihoods, checked."""
-    several = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim)
+    several = isinstance(value, (list, tuple)) or bool(getattr(value, "ndim", 0))
     if not several or graph.has_state(v, value):  # a tuple may be the name of a state
         return graph.state(v, value)
     array = as_array(label, value)

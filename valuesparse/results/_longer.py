@@ -33,13 +33,25 @@ class _LongerResult(Result):
     _engine: ClassVar[Joints]
 
     def __init__(self, model: Any, marginals: Array, log_z: npt.NDArray[np.float64]) -> None:
-        for array in (marginals, log_z):
-            array.flags.writeable = False
         islands = np.full(model.n_positions, -1, np.int32)
         self._fill(
             _model=model, marginals=marginals, log_z=log_z, islands=islands, method="exact",
             reason="two passes, in logarithms", converged=True, stats={},
         )  # fmt: skip
+        self._freeze()
+
+    def _freeze(self) -> None:
+        for array in (self.marginals, self.log_z, self.islands):
+            array.flags.writeable = False
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._freeze()
+
+    def __repr__(self) -> str:
+        n, k = self.marginals.shape
+        name = type(self).__name__
+        return f"{name}(method={self.method!r}, positions={n}, labels={k})"
 
     @classmethod
     def ask(cls, engine: Joints) -> None:
