@@ -75,12 +75,16 @@ def solve(
     answer that is not exact says so there, and in JSON.
     """  # noqa: D301 (click takes the backspace itself)
     from valuesparse.cli import _graphs
-    from valuesparse.io._files import write_text
+    from valuesparse.io._files import require_spared, write_text
     from valuesparse.results._graph import EXACT
 
     task = task.upper()
     if zeta is not None and task == "MPE":
         raise click.UsageError("--zeta has no meaning for --task MPE")
+    if output is not None and not is_standard(output):
+        with one_line_errors(None):
+            read = {model: "the model"} | ({evidence: "the evidence"} if evidence else {})
+            require_spared("--output", output, read)
     graph = load(model, evidence, sample, input_format)
     begin = time.perf_counter()
     found: Any

@@ -167,6 +167,8 @@ class LineFormat:
             if self.kind != "tsv":
                 return default
             return next((lowered.index(name) for name in usual if name in lowered), default)
+        if not isinstance(given, str):
+            raise TypeError(f"{what} must be text, a name or a number such as '1', got {given!r}")
         if given.lower() in lowered:
             return lowered.index(given.lower())
         try:

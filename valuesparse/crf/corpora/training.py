@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from valuesparse.crf.corpora._reader import (
 )
 from valuesparse.crf.training._held_out import CorpusTrainer
 from valuesparse.crf.training._parameters import require_apart
-from valuesparse.io._files import check_target
+from valuesparse.io._files import check_target, require_spared
 
 __all__ = ["train_corpus"]
 
@@ -33,10 +32,7 @@ def _require_spared(
     read = {source: "one of the inputs" for source in sources if isinstance(source, Path)}
     if isinstance(features, str) and features.startswith(TEMPLATE):
         read[Path(features.removeprefix(TEMPLATE))] = "the template"
-    for source, name in read.items():
-        with suppress(FileNotFoundError):  # which is refused later
-            if path.samefile(source):
-                raise ValueError(f"{what}: {path} is {name}, and would be lost; name another file")
+    require_spared(what, path, read)
 
 
 def train_corpus(
