@@ -308,10 +308,10 @@ def test_lines_that_end_with_carriage_returns_are_refused(
 ) -> None:
     source = tmp_path / name
     source.write_bytes(b"word\ttag\rthe\tDET\rdog\tNOUN\r\r")
-    with pytest.raises(TextFormatError, match="line 1, .*: a carriage return within it"):
+    with pytest.raises(TextFormatError, match=r"line 1, .*: a carriage return within it"):
         tag_corpus(model, [source], tmp_path / "out", input_format=kind)
     if kind is None:
-        with pytest.raises(TextFormatError, match="line 1, .*: a carriage return within it"):
+        with pytest.raises(TextFormatError, match=r"line 1, .*: a carriage return within it"):
             train_corpus([source], tmp_path / "m")
     source.write_bytes(b"word\ttag\r\nthe\tDET\r\ndog\tNOUN\r\n\r\n")
     assert tag_corpus(model, [source], tmp_path / "right", input_format=kind).tokens

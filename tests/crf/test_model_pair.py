@@ -225,7 +225,7 @@ def test_nothing_that_is_read_is_written_over(source: Path) -> None:
     assert template.read_text() == "U:%x[0,0]\n"
     tag_file(model, link, source)  # the text itself may be tagged where it stands
     assert source.read_text().startswith(TEXT.splitlines()[0])
-    with pytest.raises(TypeError, match="word must be text, .* got 9"):
+    with pytest.raises(TypeError, match=r"word must be text, .* got 9"):
         tag_file(model, source, source.with_name("out.conll"), word=9)  # type: ignore[arg-type]
 
 

@@ -249,6 +249,7 @@ def predict(
     shards that are missing.
     """  # noqa: D301 (click takes the backspace itself)
     from valuesparse import parsing
+    from valuesparse.io._files import require_spared
     from valuesparse.parsing._corpora import parse_corpus, parse_file
 
     if output is not None and output_dir is not None:
@@ -263,6 +264,8 @@ def predict(
     if folder is None:
         target = None if output is None else as_writable(Path(output))
         with one_line_errors(None):
+            if target is not None and not is_standard(target):
+                require_spared("--output", target, {model: "the model"})
             counts = parse_file(
                 parsing.load(model), sources[0], opened(target), input_format=input_format,
                 output_format=output_format, options={**options, "threads": threads},

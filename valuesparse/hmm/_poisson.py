@@ -167,7 +167,7 @@ class PoissonHMM(BaseHMM):
 
 
 def _require_counts(X: Array) -> None:
-    bad = np.argwhere((X < 0) | (X != np.floor(X)))
+    bad = np.argwhere((X < 0) | (np.floor(X) != X))
     if bad.size:
         at = tuple(int(i) for i in bad[0])
         raise ValueError(f"X{list(at)} is {X[at]}; counts are integers from 0")
