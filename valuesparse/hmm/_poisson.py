@@ -89,9 +89,9 @@ class PoissonHMM(BaseHMM):
         self.lambdas_prior = lambdas_prior
         self.lambdas_weight = lambdas_weight
 
-    def _settings(self) -> dict[str, Setting]:
+    def _hyperparameters(self) -> dict[str, Setting]:
         mean = Setting((self.n_components, self.n_features), 0.0)
-        return {**super()._settings(), "lambdas_prior": mean, "lambdas_weight": mean}
+        return {**super()._hyperparameters(), "lambdas_prior": mean, "lambdas_weight": mean}
 
     def _init(self, X: Array, lengths: Any = None) -> None:
         _require_counts(X)
