@@ -37,7 +37,9 @@ def test_learning_knows_of_no_model() -> None:
         for other in others
         if name.startswith("valuesparse.learning") and not other.startswith("valuesparse.learning")
     }
-    assert found == {"valuesparse._vectors", "valuesparse.io._files"}
+    assert found == {
+        "valuesparse._validation", "valuesparse._vectors", "valuesparse.io._files"
+    }  # fmt: skip
 
 
 def test_circles_are_found_however_they_are_imported(tmp_path: Path) -> None:

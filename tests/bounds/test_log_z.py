@@ -217,6 +217,8 @@ def test_refusals() -> None:
         vs.bounds.log_z(graph, methods=["best"])
     with pytest.raises(ValueError, match="methods must be a sequence of names, got 'trw'"):
         vs.bounds.log_z(graph, methods="trw")
+    with pytest.raises(ValueError, match="memory_limit must be an integer >= 0, got -1"):
+        vs.bounds.log_z(graph, memory_limit=-1)
     with pytest.raises(ValueError, match="i_bound must be an integer >= 1, got 0"):
         vs.bounds.log_z(graph, i_bound=0)
     with pytest.raises(TypeError, match=r"must be a valuesparse\.FactorGraph, got NoneType"):

@@ -70,6 +70,19 @@ def expected(model: Path, evidence: dict[Any, Any] | None = None) -> tuple[np.nd
     return table / table.sum(), float(np.log10(table.sum()))
 
 
+def test_what_is_read_is_not_written_over(model: Path, tmp_path: Path) -> None:
+    evidence = tmp_path / "seen.json"
+    evidence.write_text('{"0": 1}')
+    link = tmp_path / "link.uai"
+    os.link(model, link)
+    for output, what in ((model, "the model"), (link, "the model"), (evidence, "the evidence")):
+        result = run("solve", model, "--evidence", evidence, "--output", output)
+        assert error_of(result) == (
+            f"Error: --output: {output} is {what}, and would be lost; name another file"
+        )
+    assert (model.read_text(), evidence.read_text()) == (MODEL, '{"0": 1}')
+
+
 def test_marginals(model: Path) -> None:
     result = run("solve", model)
     assert result.exit_code == 0, result.output

@@ -97,6 +97,15 @@ def test_predict_one_file(model: Path, tmp_path: Path) -> None:
     assert target.read_bytes() == b""
 
 
+def test_predict_does_not_write_over_the_model(model: Path, tmp_path: Path) -> None:
+    source = tmp_path / "a.conllu"
+    source.write_text("1\tDogs\t_\t_\t_\t_\t_\t_\t_\t_\n\n")
+    result = run("predict", model, source, "-o", model)
+    assert result.exit_code == 1
+    assert f"--output: {model} is the model, and would be lost" in result.output
+    assert model.read_text() == "x"
+
+
 def test_predict_into_a_folder(model: Path, tmp_path: Path) -> None:
     sources = [tmp_path / "a.conllu", tmp_path / "b.conllx"]
     for source in sources:

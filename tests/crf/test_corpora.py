@@ -299,6 +299,24 @@ def test_columns_that_are_missing_are_no_labels(text: str, message: str, tmp_pat
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("a.conll", None), ("a.tsv", None), ("a.crfsuite.txt", None), ("a.txt", "text")],
+)
+def test_lines_that_end_with_carriage_returns_are_refused(
+    name: str, kind: str | None, model: Path, tmp_path: Path
+) -> None:
+    source = tmp_path / name
+    source.write_bytes(b"word\ttag\rthe\tDET\rdog\tNOUN\r\r")
+    with pytest.raises(TextFormatError, match=r"line 1, .*: a carriage return within it"):
+        tag_corpus(model, [source], tmp_path / "out", input_format=kind)
+    if kind is None:
+        with pytest.raises(TextFormatError, match=r"line 1, .*: a carriage return within it"):
+            train_corpus([source], tmp_path / "m")
+    source.write_bytes(b"word\ttag\r\nthe\tDET\r\ndog\tNOUN\r\n\r\n")
+    assert tag_corpus(model, [source], tmp_path / "right", input_format=kind).tokens
+
+
 def test_damaged_files_are_named(model: Path, tmp_path: Path) -> None:
     (tmp_path / "a.conll").write_text("a\n")
     damaged = tmp_path / "m.crfsuite"

@@ -15,8 +15,9 @@ from typing import Any
 import children
 import pytest
 
-from valuesparse.crf import Trainer, tag_corpus, train_corpus
+from valuesparse.crf import Trainer, tag_corpus, tag_file, train_corpus
 from valuesparse.crf.corpora import training
+from valuesparse.crf.corpora._beside import beside
 from valuesparse.crf.corpora._reader import extraction_of
 
 TEXT = "the DET\ndog NOUN\nran VERB\n\na DET\ncat NOUN\n\n" * 5
@@ -210,8 +211,22 @@ def test_nothing_that_is_read_is_written_over(source: Path) -> None:
             train_corpus(inputs, target, features=f"template:{template}", input_format="conll")
     with pytest.raises(ValueError, match=r"checkpoint: .* is one of the inputs"):
         train(source, checkpoint=source)
+    model = train(source, features=f"template:{template}")
+    held = {path: path.read_bytes() for path in source.parent.iterdir() if path.is_file()}
+    for target, what in (
+        (model, "the model"),
+        (beside(model), "what the model was trained with"),
+        (template, "the template"),
+    ):
+        with pytest.raises(ValueError, match=f"target: .* is {what}, and would be lost"):
+            tag_file(model, source, target, features=f"template:{template}")
+    assert {path: path.read_bytes() for path in held} == held
     assert source.read_text() == other.read_text() == TEXT
     assert template.read_text() == "U:%x[0,0]\n"
+    tag_file(model, link, source)  # the text itself may be tagged where it stands
+    assert source.read_text().startswith(TEXT.splitlines()[0])
+    with pytest.raises(TypeError, match=r"word must be text, .* got 9"):
+        tag_file(model, source, source.with_name("out.conll"), word=9)  # type: ignore[arg-type]
 
 
 def test_what_is_said_whole_needs_nothing_that_is_kept(source: Path) -> None:

@@ -187,6 +187,8 @@ def log_z(
         )
     known = evidence if likelihood is None else asked(graph, evidence, likelihood)
     reduced = reduce_graph(graph, known)
+    if memory_limit is not None:
+        as_count("memory_limit", memory_limit, at_least=0)
     search = _Methods(graph, reduced, known, i_bound, iterations, memory_limit, seed)
     found: dict[str, MethodBounds] = {}
     for name in METHODS:

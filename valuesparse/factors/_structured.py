@@ -269,7 +269,11 @@ class Structured(Factor):
         score, states = self._parts("best", self.best(messages), 2)
         given = self._numbers("best", states, (len(self.scope),))
         found = given.astype(np.int64)
-        if (given != found).any() or not float(score) < np.inf or ((found != 0) & (found != 1)).any():
+        if (
+            (given != found).any()
+            or not float(score) < np.inf
+            or ((found != 0) & (found != 1)).any()
+        ):
             raise ValueError(f"best of {self!r} must return a score and states 0 and 1")
         return float(score), found
 

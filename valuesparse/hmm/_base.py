@@ -352,7 +352,7 @@ class BaseHMM(Estimator):
         k = self.n_components
         return {"s": k - 1, "t": k * (k - 1)}
 
-    def _settings(self) -> dict[str, Setting]:
+    def _hyperparameters(self) -> dict[str, Setting]:
         """Return what a fit is told, and what each may be."""
         k = self.n_components
         return {"startprob_prior": Setting((k,), 0.0), "transmat_prior": Setting((k, k), 0.0)}
@@ -361,7 +361,7 @@ class BaseHMM(Estimator):
         """Set initial parameters: those of `init_params`, and those that are missing."""
         self._check_and_set_n_features(X)
         k = as_count("n_components", self.n_components, at_least=1)
-        require_settings(self, self._settings())
+        require_settings(self, self._hyperparameters())
         random = self._source()
         if self._needs_init("s", "startprob_"):
             self.startprob_ = random.dirichlet(np.full(k, 1.0 / k))

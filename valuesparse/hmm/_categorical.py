@@ -90,9 +90,9 @@ class CategoricalHMM(BaseHMM):
         self.emissionprob_prior = emissionprob_prior
         self.n_features = n_features
 
-    def _settings(self) -> dict[str, Setting]:
+    def _hyperparameters(self) -> dict[str, Setting]:
         shape = (self.n_components, int(self.n_features or 0))
-        return {**super()._settings(), "emissionprob_prior": Setting(shape, 0.0)}
+        return {**super()._hyperparameters(), "emissionprob_prior": Setting(shape, 0.0)}
 
     def _init(self, X: Array, lengths: Any = None) -> None:
         super()._init(X, lengths)

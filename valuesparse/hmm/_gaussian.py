@@ -149,12 +149,12 @@ class GaussianHMM(BaseHMM):
     def covars_(self, covars: npt.ArrayLike) -> None:
         self._covars_ = as_covariances(covars, self.covariance_type, self.n_components)
 
-    def _settings(self) -> dict[str, Setting]:
+    def _hyperparameters(self) -> dict[str, Setting]:
         k, n = self.n_components, self.n_features
         covars = {"full": Setting((k, n, n)), "tied": Setting((n, n))}
         return {
-            **super()._settings(), "min_covar": Setting((), 0.0), "means_prior": Setting((k, n)),
-            "means_weight": Setting((k, n), 0.0), "covars_weight": Setting(),
+            **super()._hyperparameters(), "min_covar": Setting((), 0.0), "covars_weight": Setting(),
+            "means_prior": Setting((k, n)), "means_weight": Setting((k, n), 0.0),
             "covars_prior": covars.get(self.covariance_type, Setting((k, n), 0.0)),
         }  # fmt: skip
 

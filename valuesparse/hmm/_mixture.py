@@ -130,7 +130,7 @@ class GMMHMM(BaseHMM):
         self.covars_weight = covars_weight
         self.covariance_type = covariance_type
 
-    def _settings(self) -> dict[str, Setting]:
+    def _hyperparameters(self) -> dict[str, Setting]:
         k, m, n = self.n_components, self.n_mix, self.n_features
         by_kind: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
             "spherical": ((k, m), (k, m)), "diag": ((k, m, n), (k, m, n)),
@@ -138,7 +138,7 @@ class GMMHMM(BaseHMM):
         }  # fmt: skip
         prior, weight = by_kind[self.covariance_type]
         return {
-            **super()._settings(), "min_covar": Setting((), 0.0),
+            **super()._hyperparameters(), "min_covar": Setting((), 0.0),
             "weights_prior": Setting((k, m), 0.0), "means_prior": Setting((k, m, n)),
             "means_weight": Setting((k, m), 0.0), "covars_prior": Setting(prior),
             "covars_weight": Setting(weight),

@@ -89,9 +89,9 @@ class PoissonHMM(BaseHMM):
         self.lambdas_prior = lambdas_prior
         self.lambdas_weight = lambdas_weight
 
-    def _settings(self) -> dict[str, Setting]:
+    def _hyperparameters(self) -> dict[str, Setting]:
         mean = Setting((self.n_components, self.n_features), 0.0)
-        return {**super()._settings(), "lambdas_prior": mean, "lambdas_weight": mean}
+        return {**super()._hyperparameters(), "lambdas_prior": mean, "lambdas_weight": mean}
 
     def _init(self, X: Array, lengths: Any = None) -> None:
         _require_counts(X)
@@ -167,7 +167,7 @@ class PoissonHMM(BaseHMM):
 
 
 def _require_counts(X: Array) -> None:
-    bad = np.argwhere((X < 0) | (X != np.floor(X)))
+    bad = np.argwhere((X < 0) | (np.floor(X) != X))
     if bad.size:
         at = tuple(int(i) for i in bad[0])
         raise ValueError(f"X{list(at)} is {X[at]}; counts are integers from 0")

@@ -54,7 +54,7 @@ def rows_within(X: Array) -> Array:
     if most > ROWS:
         at = [int(i) for i in np.argwhere(abs(X.astype(np.float64)) > ROWS)[0]]
         raise ValueError(
-            f"X{at} is {float(X[tuple(at)]):g}; normal distributions take numbers between {-ROWS:g} "
-            f"and {ROWS:g}: divide X by a constant"
+            f"X{at} is {float(X[tuple(at)]):g}; normal distributions take numbers between "
+            f"{-ROWS:g} and {ROWS:g}: divide X by a constant"
         )
     return X

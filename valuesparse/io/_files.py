@@ -9,7 +9,7 @@ import os
 import secrets
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -30,6 +30,7 @@ __all__ = [
     "read_file",
     "read_packed",
     "replacing",
+    "require_spared",
     "sync_folder",
     "write_bytes",
     "write_text",
@@ -249,6 +250,16 @@ def check_target(target: str | os.PathLike[str]) -> None:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         else:
             _demand_writable(target)
+
+
+def require_spared(what: str, target: str | os.PathLike[str], read: Mapping[Path, str]) -> None:
+    """Refuse to write where something stands that is read; `read` says what each file is."""
+    for source, name in read.items():
+        with suppress(OSError):  # what is not there is refused later, or cannot be lost
+            if os.path.samefile(target, source):
+                raise ValueError(
+                    f"{what}: {os.fsdecode(target)} is {name}, and would be lost; name another file"
+                )
 
 
 @contextmanager

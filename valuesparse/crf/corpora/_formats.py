@@ -19,6 +19,7 @@ __all__ = [
     "CONLLU",
     "FORMATS",
     "ONE_LINE",
+    "RETURNS",
     "Block",
     "Columns",
     "LineFormat",
@@ -30,6 +31,9 @@ __all__ = [
 
 #: The most columns of a line: each is an object of its own.
 COLUMNS = 4096
+
+#: What is wrong with a file of an old Macintosh, which would be one long line.
+RETURNS = "a carriage return within it; lines end with a line feed"
 
 #: The arguments that name the columns of words and labels.
 ARGUMENTS = ("word", "tags")
@@ -163,6 +167,8 @@ class LineFormat:
             if self.kind != "tsv":
                 return default
             return next((lowered.index(name) for name in usual if name in lowered), default)
+        if not isinstance(given, str):
+            raise TypeError(f"{what} must be text, a name or a number such as '1', got {given!r}")
         if given.lower() in lowered:
             return lowered.index(given.lower())
         try:
@@ -217,6 +223,8 @@ class LineFormat:
     def _row(self, text: str, offset: int) -> list[str] | None:
         if self.kind == "conllu" and text.startswith("#"):
             return None
+        if "\r" in text:
+            raise TextFormatError("line", offset, RETURNS, 0, text[:40])
         if self.kind == "attributes":
             return text.split("\t", 1)[:1]
         row = text.split("\t" if self.kind != "conll" or "\t" in text else None, COLUMNS)

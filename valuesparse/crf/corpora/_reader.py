@@ -22,6 +22,7 @@ from valuesparse.crf.corpora._formats import (
     ARGUMENTS,
     COLUMNS,
     ONE_LINE,
+    RETURNS,
     LineFormat,
     seen_format,
     told_format,
@@ -247,6 +248,8 @@ def _form(source: Source, kind: str, how: Extraction, first: str) -> Form:
     header = None
     if kind == "tsv":
         header = first.split("\t", COLUMNS)
+        if "\r" in first:
+            raise located(TextFormatError("line", 0, RETURNS, 1, first[:40]), source)
         if header == [""]:
             raise ValueError(f"{source.name}: the first line of a TSV file must name its columns")
         if len(header) > COLUMNS:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from valuesparse.corpora._blocks import LONGEST
 from valuesparse.corpora._text import Line
-from valuesparse.crf.corpora._formats import ARGUMENTS, Block, Columns
+from valuesparse.crf.corpora._formats import ARGUMENTS, RETURNS, Block, Columns
 from valuesparse.io._json import parse_json
 from valuesparse.io.errors import TextFormatError
 
@@ -63,6 +63,8 @@ class SentenceFormat:
             if text:
                 record = self._record(line) if self.kind == "jsonl" else None
                 words = text.split(None, LONGEST) if record is None else self._list(line, record)
+                if record is None and "\r" in text:
+                    self._refuse(line, RETURNS)
                 if len(words) > LONGEST:
                     self._refuse(line, f"a sentence of more than {LONGEST:,} words; cut it")
                 rows = [[word] for word in words]

@@ -18,7 +18,7 @@ from valuesparse.crf.corpora._outputs import output_format as written_as
 from valuesparse.crf.corpora._parquet import ParquetTable
 from valuesparse.crf.corpora._reader import FeatureSource, extraction_of, kind_of, line_format
 from valuesparse.crf.corpora._shard import ShardSettings, tag_all, tag_shard, tagger_of
-from valuesparse.io._files import read_file
+from valuesparse.io._files import read_file, require_spared
 from valuesparse.threads import resolve
 
 __all__ = ["MARGINALS", "tag_corpus", "tag_file"]

@@ -21,7 +21,7 @@ from valuesparse.crf.corpora._reader import (
 )
 from valuesparse.crf.training._held_out import CorpusTrainer
 from valuesparse.crf.training._parameters import require_apart
-from valuesparse.io._files import check_target
+from valuesparse.io._files import check_target, require_spared
 
 __all__ = ["train_corpus"]
 
