@@ -134,7 +134,7 @@ def train(
     from rich.console import Console
 
     from valuesparse import parsing
-    from valuesparse.corpora._files import require_spared
+    from valuesparse.io._files import require_spared
 
     with one_line_errors(None):
         for name, what in (("model", output), ("checkpoint", options["checkpoint"])):
@@ -250,7 +250,7 @@ def predict(
     shards that are missing.
     """  # noqa: D301 (click takes the backspace itself)
     from valuesparse import parsing
-    from valuesparse.corpora._files import require_spared
+    from valuesparse.io._files import require_spared
     from valuesparse.parsing._corpora import parse_corpus, parse_file
 
     if output is not None and output_dir is not None:
@@ -266,7 +266,7 @@ def predict(
         target = None if output is None else as_writable(Path(output))
         with one_line_errors(None):
             if target is not None:
-                require_spared("target", target, {model: "the model"})
+                require_spared("--output", target, {model: "the model"})
             counts = parse_file(
                 parsing.load(model), sources[0], opened(target), input_format=input_format,
                 output_format=output_format, options={**options, "threads": threads},

@@ -75,8 +75,7 @@ def solve(
     answer that is not exact says so there, and in JSON.
     """  # noqa: D301 (click takes the backspace itself)
     from valuesparse.cli import _graphs
-    from valuesparse.corpora._files import require_spared
-    from valuesparse.io._files import write_text
+    from valuesparse.io._files import require_spared, write_text
     from valuesparse.results._graph import EXACT
 
     task = task.upper()
@@ -84,7 +83,7 @@ def solve(
         raise click.UsageError("--zeta has no meaning for --task MPE")
     if output is not None and not is_standard(output):
         with one_line_errors(None):
-            require_spared("output", output, {model: "the model", evidence: "the evidence"})
+            require_spared("--output", output, {model: "the model", evidence: "the evidence"})
     graph = load(model, evidence, sample, input_format)
     begin = time.perf_counter()
     found: Any

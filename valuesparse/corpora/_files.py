@@ -6,15 +6,14 @@ import gzip
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
-from valuesparse.io._files import replacing
+from valuesparse.io._files import replacing, require_spared
 
 __all__ = [
     "UNFINISHED", "Target", "as_paths", "digest_of", "fingerprint", "opened", "publishing",
-    "require_spared",
 ]  # fmt: skip
 
 #: Where output goes: a file, or one that is open.
@@ -37,14 +36,6 @@ def publishing(path: Path) -> Iterator[IO[bytes]]:
                 yield cast("IO[bytes]", packed)
         else:
             yield file
-
-
-def require_spared(what: str, path: Path, read: Mapping[Any, str]) -> None:
-    """Refuse to write where something is read: `read` says what a path is, and may hold others."""
-    for source, name in read.items():
-        with suppress(FileNotFoundError):  # which is refused later, or made
-            if isinstance(source, Path) and path.is_file() and path.samefile(source):
-                raise ValueError(f"{what}: {path} is {name}, and would be lost; name another file")
 
 
 @contextmanager

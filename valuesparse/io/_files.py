@@ -252,10 +252,12 @@ def check_target(target: str | os.PathLike[str]) -> None:
             _demand_writable(target)
 
 
-def require_spared(what: str, target: str | os.PathLike[str], read: Mapping[Path, str]) -> None:
-    """Refuse to write where something stands that is read; `read` says what each file is."""
+def require_spared(what: str, target: str | os.PathLike[str], read: Mapping[Any, str]) -> None:
+    """Refuse to write where something is read: `read` says what a path is, and may hold others."""
     for source, name in read.items():
-        with suppress(OSError):  # what is not there is refused later, or cannot be lost
+        if not (isinstance(source, (str, os.PathLike)) and os.path.isfile(target)):
+            continue
+        with suppress(OSError):  # what is not there is refused later
             if os.path.samefile(target, source):
                 raise ValueError(
                     f"{what}: {os.fsdecode(target)} is {name}, and would be lost; name another file"

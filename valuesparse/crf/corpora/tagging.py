@@ -13,12 +13,13 @@ from valuesparse.corpora._jobs import ShardJob, Span, WrittenCounts, jobs_of, te
 from valuesparse.corpora._run import SHARD, CorpusReport, how_of, run_shards
 from valuesparse.corpora._text import Given, as_source
 from valuesparse.crf.corpora._beside import beside, constraints_of
+from valuesparse.crf.corpora._features import TEMPLATE
 from valuesparse.crf.corpora._formats import FORMATS, told_format
 from valuesparse.crf.corpora._outputs import output_format as written_as
 from valuesparse.crf.corpora._parquet import ParquetTable
 from valuesparse.crf.corpora._reader import FeatureSource, extraction_of, kind_of, line_format
 from valuesparse.crf.corpora._shard import ShardSettings, tag_all, tag_shard, tagger_of
-from valuesparse.io._files import read_file, require_spared
+from valuesparse.io._files import read_file
 from valuesparse.threads import resolve
 
 __all__ = ["MARGINALS", "tag_corpus", "tag_file"]
@@ -187,7 +188,10 @@ def tag_file(
     if written == "parquet" and told is not None and str(target).endswith(".gz"):
         raise ValueError(f"{target}: Parquet is compressed by itself; leave out .gz")
     path = Path(model)
-    read = {found: "the input", path: "the model", beside(path): "its MODEL.json"}
+    trained = {path: "the model", beside(path): "what the model was trained with"}
+    read: dict[Any, str] = {found: "the input", **trained}
+    if isinstance(features, str) and features.startswith(TEMPLATE):
+        read[Path(features.removeprefix(TEMPLATE))] = "the template"
     with opened(target, read) as file:
         return tag_all(found, kind, settings, resolve(threads), file, progress)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from valuesparse._validation import as_count
-from valuesparse.corpora._files import require_spared
 from valuesparse.corpora._text import Given, Source, as_source, as_sources
 from valuesparse.crf.corpora._beside import CONSTRAINTS, beside, write_pair
 from valuesparse.crf.corpora._features import TEMPLATE
