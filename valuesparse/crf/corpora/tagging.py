@@ -187,7 +187,7 @@ def tag_file(
     if written == "parquet" and told is not None and str(target).endswith(".gz"):
         raise ValueError(f"{target}: Parquet is compressed by itself; leave out .gz")
     path = Path(model)
-    read = {found: "the input", path: "the model", beside(path): "its MODEL.json"}
+    read = {path: "the model", beside(path): "its MODEL.json"}  # the input may be: in place
     with opened(target, read) as file:
         return tag_all(found, kind, settings, resolve(threads), file, progress)
 
