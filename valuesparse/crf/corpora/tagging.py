@@ -188,8 +188,8 @@ def tag_file(
     if written == "parquet" and told is not None and str(target).endswith(".gz"):
         raise ValueError(f"{target}: Parquet is compressed by itself; leave out .gz")
     path = Path(model)
-    trained = {path: "the model", beside(path): "what the model was trained with"}
-    read: dict[Any, str] = {found: "the input", **trained}
+    # The input may be: in place.
+    read: dict[Any, str] = {path: "the model", beside(path): "what the model was trained with"}
     if isinstance(features, str) and features.startswith(TEMPLATE):
         read[Path(features.removeprefix(TEMPLATE))] = "the template"
     with opened(target, read) as file:
