@@ -94,6 +94,9 @@ def test_pairs_and_a_scheme_add_up() -> None:
         (["O"], None, [("O", "O"), (None, None)], TypeError, r"forbidden\[1\]"),
         (["O"], None, [("O", 3)], TypeError, r"forbidden\[0\]"),
         (["O"], None, "OO", TypeError, "pairs of labels, not str"),
+        ("OB", "BIO", (), TypeError, "labels must be a sequence of labels, got 'OB'"),
+        (["O", 1], "BIO", (), TypeError, r"labels\[1\] must be str, not int"),
+        (["O"], ["BIO"], (), ValueError, r"constraints must be one of .* not \['BIO'\]"),
     ],
 )
 def test_bad_constraints(

@@ -126,14 +126,33 @@ def test_kinds(kind: str) -> None:
     )
 
 
-def test_comments_are_left_out() -> None:
-    """pyAgrum writes the name of each variable behind its scope, and scopes behind sizes."""
-    lines = UAI_MODEL.splitlines()
-    marked = b"# first\r\n" + b"".join(line + b"   # A 1 2 {3}\r\n" for line in lines)
-    assert_same_tables(vs.read_uai(marked), vs.read_uai(UAI_MODEL))
-    assert_same_tables(vs.read_uai(UAI_MODEL + b"# last"), vs.read_uai(UAI_MODEL))
-    with pytest.raises(TextFormatError, match=f"line {len(lines) + 1}, .* got '5#'"):
-        vs.read_uai(UAI_MODEL.rstrip() + b"\n5# 3")
+def test_uai_files_of_pyagrum_are_refused() -> None:
+    """It orders parents the other way round: P(B | A, C) below has the states of A fastest."""
+    text = b"""BAYES
+3
+2 3 2
+3
+1 0   # A
+3 0 2 1   # B
+1 2   # C
+
+
+2
+  0.5 0.5
+
+12
+  1 0 0
+  0 1 0
+  0 0 1
+  1 0 0
+
+2
+  0.25 0.75
+"""
+    with pytest.raises(TextFormatError, match=r"line 5, comment: .* vs\.from_pyagrum, or save it"):
+        vs.read_uai(text)
+    with pytest.raises(TextFormatError, match=r"line 1, comment: "):
+        vs.read_uai(b"#" + UAI_MODEL)
 
 
 @pytest.mark.smoke

@@ -99,7 +99,7 @@ def constraints(
         For an unknown scheme, a label that the scheme does not have, or a pair with a name that is
         none of `labels`.
     TypeError
-        For an entry of `forbidden` that is no pair of str or None.
+        For a label that is no str, or an entry of `forbidden` that is no pair of str or None.
 
     Examples
     --------
@@ -109,14 +109,19 @@ def constraints(
     >>> c.allowed_start.tolist(), c.allowed_end.tolist()
     ([True, True, False], [True, True, True])
     """
+    if isinstance(labels, str):
+        raise TypeError(f"labels must be a sequence of labels, got {labels!r}")
     names = list(labels)
+    for i, label in enumerate(names):
+        if not isinstance(label, str):
+            raise TypeError(f"labels[{i}] must be str, not {type(label).__name__}")
     k = len(names)
     number = {name: i for i, name in enumerate(names)}
     if len(number) < k:
         raise ValueError(f"labels: {k - len(number)} of {k} names are repeats")
     found = Constraints(np.ones((k, k), bool), np.ones(k, bool), np.ones(k, bool))
     if scheme is not None:
-        if scheme not in SCHEMES:
+        if str(scheme) not in SCHEMES:
             raise ValueError(f"constraints must be one of {', '.join(SCHEMES)}, not {scheme!r}")
         prefixes, may = SCHEMES[scheme]
         parts = [_parts(name, scheme, prefixes) for name in names]

@@ -103,7 +103,9 @@ def read_uai(
     valuesparse.io.errors.TextFormatError: line 1, table of factor 0: 'half' is not a number
     """
     with naming(source):
-        graph = _read_model(Tokens.of(source, comments=True))  # pyAgrum writes names behind #
+        tokens = Tokens.of(source)
+        _refuse_comments(tokens.data)
+        graph = _read_model(tokens)
     if evidence is None:
         if sample is not None:
             raise ValueError("sample chooses from an evidence file, but evidence is None")
@@ -114,6 +116,20 @@ def read_uai(
     else:
         graph.set_evidence(read_uai_evidence(evidence, sample=sample, graph=graph))
     return graph
+
+
+def _refuse_comments(data: bytes) -> None:
+    """Refuse what pyAgrum writes: its tables would be read, and mean something else."""
+    at = data.find(b"#")
+    if at >= 0:
+        raise TextFormatError(
+            "comment",
+            at,
+            "'#' begins none in UAI files. pyAgrum writes some, and orders the parents in a table "
+            "the other way round: convert its model by vs.from_pyagrum, or save it as BIF",
+            1 + data.count(b"\n", 0, at),
+            "#",
+        )
 
 
 def _read_model(tokens: Tokens) -> FactorGraph:
