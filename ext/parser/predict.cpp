@@ -8,25 +8,25 @@
 namespace vs::parser {
 namespace {
 
-// Words of a task: many want fewer lines of weights each, and fewer are spread better. So a task
-// has the share of a thread in half of what is left, and the last ones, for which some thread may
-// have to be waited for, are small.
+// Words of a task: it has the share of a thread in half of what is left, and the last ones, for
+// which some thread may have to be waited for, are small.
 constexpr int64_t kLeastWords = 200, kMostWords = 12000;
 
 // Cost of a sentence beside others.
 double cost_of(int64_t n) { return static_cast<double>(n) * static_cast<double>(n + 8); }
 
-Tasks tasks_of(const Corpus& corpus, int threads) {
+// Of sentences [first, last).
+Tasks tasks_of(const Corpus& corpus, int threads, int64_t first, int64_t last) {
     double left = 0.0;
-    for (int64_t i = 0; i < corpus.sentences; ++i) left += cost_of(corpus.size(i));
+    for (int64_t i = first; i < last; ++i) left += cost_of(corpus.size(i));
     Tasks tasks;
     double cost = 0.0;
-    for (int64_t i = 0, first = 0, words = 0; i < corpus.sentences; ++i) {
+    for (int64_t i = first, words = 0; i < last; ++i) {
         words += corpus.size(i);
         cost += cost_of(corpus.size(i));
         const bool enough = threads < 2 ? words >= kMostWords
                                         : words >= kLeastWords && cost >= left / (2 * threads);
-        if (!enough && words < kMostWords && i + 1 < corpus.sentences) continue;
+        if (!enough && words < kMostWords && i + 1 < last) continue;
         tasks.add(TaskKind::kPiece, first, i + 1, cost);
         left -= cost;
         first = i + 1;
@@ -37,6 +37,65 @@ Tasks tasks_of(const Corpus& corpus, int threads) {
     return tasks;
 }
 
+// The arcs of sentences, scored by all threads. Many sentences want fewer lines of weights each, so
+// each thread has one share of them, whatever tasks they are parsed in.
+class Shares {
+  public:
+    Shares(const Model& model, const Corpus& corpus, int64_t threads)
+        : model_(model), corpus_(corpus), scores_(at(threads)) {}
+
+    // Scores those from `first` on that fit; returns the sentence behind them.
+    int64_t score(int64_t first, const PoolApi& pool, Control* control) {
+        const int64_t* offset = corpus_.offset;
+        const auto threads = static_cast<int64_t>(scores_.size());
+        int64_t last = first;
+        for (int64_t t = 0; t < threads; ++t) {
+            last = ArcScores::end(offset, last, corpus_.sentences);
+        }
+        double left = 0.0;
+        for (int64_t i = first; i < last; ++i) left += arcs(i);
+        Tasks tasks;
+        begin_.assign(1, first);
+        for (int64_t t = threads; t > 0; --t) {
+            int64_t i = begin_.back();
+            double own = 0.0;
+            for (; i < last && (t == 1 || own < left / static_cast<double>(t)); ++i) own += arcs(i);
+            if (i == begin_.back()) continue;
+            tasks.add(TaskKind::kPiece, begin_.back(), i, own);
+            begin_.push_back(i);
+            left -= own;
+        }
+        tasks.finish();
+        tasks_ = &tasks;
+        pool.run_plan(tasks.view("arcs"), run, this, static_cast<int>(threads), control);
+        return last;
+    }
+    const ArcScores& of(int64_t sentence) const { return scores_[share_of(sentence)]; }
+
+  private:
+    size_t share_of(int64_t sentence) const {
+        size_t share = 0;
+        while (sentence >= begin_[share + 1]) ++share;
+        return share;
+    }
+    double arcs(int64_t i) const {
+        const auto n = static_cast<double>(corpus_.size(i));
+        return n * n;
+    }
+    static void run(void* context, int64_t task, int) {
+        Shares& own = *static_cast<Shares*>(context);
+        const Item item = own.tasks_->item(task);
+        own.scores_[own.share_of(item.first)].score(*own.model_.arcs, own.corpus_.words,
+                                                    own.corpus_.offset, item.first, item.last);
+    }
+
+    const Model& model_;
+    const Corpus& corpus_;
+    std::vector<ArcScores> scores_;  // by share
+    std::vector<int64_t> begin_;     // (shares + 1,)
+    const Tasks* tasks_ = nullptr;
+};
+
 struct Hands {
     Hands(const Model& model, const Trees& trees)
         : worker(*model.parts, trees), labeller(*model.labels) {
@@ -46,7 +105,6 @@ struct Hands {
     Labeller labeller;
     Program program;
     std::unique_ptr<Pruner> pruner;
-    ArcScores arcs;
     Kept kept;
     std::vector<double> p;
 };
@@ -56,8 +114,9 @@ struct Predicting {
     const Method& method;
     const Corpus& corpus;
     const Answers& answers;
-    const Tasks& tasks;
+    Shares& shares;
     Control* control;
+    const Tasks* tasks = nullptr;
     std::vector<std::unique_ptr<Hands>> hands;
     std::atomic<bool> no_memory{false};
 
@@ -110,10 +169,10 @@ struct Predicting {
         Worker& w = hand.worker;
         const bool pairs = method.engine != Engine::kRelaxed || model.parts->order < 2;
         if (hand.pruner) {
-            hand.pruner->prune(words, n, hand.arcs, i, &hand.kept);
+            hand.pruner->prune(words, n, shares.of(i), i, &hand.kept);
             w.read(words, n, hand.kept.listed(), pairs);
         } else if (model.arcs) {
-            w.read(words, n, hand.arcs, i, pairs);
+            w.read(words, n, shares.of(i), i, pairs);
         } else {
             w.read(words, n, {}, pairs);
         }
@@ -138,19 +197,15 @@ struct Predicting {
 
     static void run(void* context, int64_t task, int worker) {
         Predicting& job = *static_cast<Predicting*>(context);
-        const Item item = job.tasks.item(task);
+        const Item item = job.tasks->item(task);
         // The calling thread is worker 0: it alone polls; the others look whether it said stop.
         Watched watched{job.control, worker == 0};
         Control own;
         own.poll = Watched::look;
         own.arg = &watched;
         Hands& hand = *job.hands[at(worker)];
-        for (int64_t i = item.first, known = item.first; i < item.last; ++i) {
+        for (int64_t i = item.first; i < item.last; ++i) {
             if (job.control->stop.load(std::memory_order_relaxed)) return;
-            if (job.model.arcs && i == known) {
-                known = ArcScores::end(job.corpus.offset, i, item.last);
-                hand.arcs.score(*job.model.arcs, job.corpus.words, job.corpus.offset, i, known);
-            }
             job.sentence(i, hand, &own);
         }
     }
@@ -161,14 +216,21 @@ struct Predicting {
 Status predict(const Model& model, const Method& method, const Corpus& corpus, const Trees& trees,
                int threads, const PoolApi& pool, Control* control, const Answers& answers) {
     if (model.arcs) model.arcs->make();
-    const Tasks tasks = tasks_of(corpus, threads);
-    Predicting job{model, method, corpus, answers, tasks, control, {}, {}};
-    const int64_t workers = std::max<int64_t>(1, std::min<int64_t>(threads, tasks.size()));
-    for (int64_t i = 0; i < workers; ++i) {
-        job.hands.push_back(std::make_unique<Hands>(model, trees));
+    const int64_t most = std::max<int64_t>(1, std::min<int64_t>(threads, corpus.sentences));
+    Shares shares(model, corpus, most);
+    Predicting job{model, method, corpus, answers, shares, control, nullptr, {}, {}};
+    for (int64_t first = 0; first < corpus.sentences && !control->stop.load();) {
+        const int64_t last = model.arcs ? shares.score(first, pool, control) : corpus.sentences;
+        const Tasks tasks = tasks_of(corpus, threads, first, last);
+        const int64_t workers = std::min(most, tasks.size());
+        while (static_cast<int64_t>(job.hands.size()) < workers) {
+            job.hands.push_back(std::make_unique<Hands>(model, trees));
+        }
+        job.tasks = &tasks;
+        pool.run_plan(tasks.view("sentences"), Predicting::run, &job, static_cast<int>(workers),
+                      control);
+        first = last;
     }
-    pool.run_plan(tasks.view("sentences"), Predicting::run, &job, static_cast<int>(workers),
-                  control);
     if (job.no_memory.load()) return kNoMemory;
     return control->stop.load() ? kCancelled : kOk;
 }

@@ -156,6 +156,17 @@ def test_threads_do_not_show(threads: int) -> None:
     assert outputs(one.parse(many, threads=1)) == outputs(one.parse(many, threads=threads))
 
 
+def test_arcs_are_scored_by_shares_of_any_size(parser: Parser) -> None:
+    # Those of one thread hold 2**18 arcs at most: of the long sentences one at a time.
+    rng = np.random.default_rng(0)
+    long = [Sentence([str(x) for x in rng.integers(9, size=n)]) for n in (400, 3, 380, 1)]
+    sentences = [Sentence([]), *long, *bare(treebank(5)), Sentence([])]
+    alone = [outputs(parser.parse([s], prune=False, threads=1)) for s in sentences]
+    for threads in (1, 3):
+        found = outputs(parser.parse(sentences, prune=False, threads=threads))
+        assert found == [one for (one,) in alone]
+
+
 def test_training_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
     class Cut(Exception):
         pass
