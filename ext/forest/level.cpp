@@ -190,7 +190,6 @@ static const vs::Level kLevel = {
     prefix_scores,
     best,
     likely,
-    log_mean,
     list_row,
     peak,
     message_pass,

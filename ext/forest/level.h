@@ -154,9 +154,7 @@ struct Level {
     // MAP of trees: upward pass of a block, or its states from those above.
     void (*best)(BranchingPass* pass, bool upward, int64_t block, int worker);
     // The state of each row of a list whose share reaches zeta, or -1; see LikelyRow.
-    void (*likely)(int dtype, const LikelyRow* list, int n, const LikelyRule& rule, int* out,
-                   double* rest);
-    double (*log_mean)(int dtype, const void* row, int64_t n);  // log of the mean of exp(row)
+    void (*likely)(int dtype, const LikelyRow* list, int n, const LikelyRule& rule, int* out);
     // Entries >= least of a row, their labels first; the largest where there are none. Returns how
     // many; `labels` null: nothing else. *rest: the largest of the others, or 0.
     int64_t (*list_row)(int dtype, const void* row, int64_t labels_in_row, double least,

@@ -39,10 +39,9 @@ VS_INLINE Vec<T> part_of(const T* p, int m) {
     return WHOLE ? Vec<T>::load(p) : Vec<T>::load_part(p, m, -static_cast<T>(INFINITY));
 }
 
-// The modes of R rows that reach zeta, or -1. `rest`: all other states together, in shares of the
-// mode, of those that do; or null.
+// The modes of R rows that reach zeta, or -1.
 template <class T, int R>
-static void modes(const vs::LikelyRow* r, const vs::LikelyRule& rule, int* out, double* rest) {
+static void modes(const vs::LikelyRow* r, const vs::LikelyRule& rule, int* out) {
     using V = Vec<T>;
     const int K = static_cast<int>(rule.n_labels);
     const T none = -std::numeric_limits<T>::max() / 4;  // finite: no difference is NaN
@@ -63,12 +62,12 @@ static void modes(const vs::LikelyRow* r, const vs::LikelyRule& rule, int* out, 
         const T top = one[i].hmax();
         const V all = V::set1(top);
         const unsigned lanes = one[i].ge(all);
-        const V below = V::fma(V::where_ge(one[i], all, V::set1(T(1))), two[i] - one[i], one[i]);
-        const T next = lanes & (lanes - 1) ? top : below.hmax();
+        const V rest = V::fma(V::where_ge(one[i], all, V::set1(T(1))), two[i] - one[i], one[i]);
+        const T next = lanes & (lanes - 1) ? top : rest.hmax();
         const double ahead = static_cast<double>(top) - static_cast<double>(next);
         out[i] = -1;
         if (!(top > none) || ahead < rule.never) continue;
-        if (rest || !(ahead >= rule.always)) {
+        if (!(ahead >= rule.always)) {
             ShareSum<T> share;
             share.begin(top);
             for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
@@ -76,7 +75,6 @@ static void modes(const vs::LikelyRow* r, const vs::LikelyRule& rule, int* out, 
                 rule.exactly ? share.add_exactly(s) : share.add(s);
             });
             if (!share.reaches(rule.zeta)) continue;
-            if (rest) rest[i] = static_cast<double>(share.sum.hsum()) - 1.0;
         }
         out[i] = row_find(x[i], K, top);
     }
@@ -109,13 +107,12 @@ static void held(const vs::LikelyRow* r, const vs::LikelyRule& rule, int* out) {
 }
 
 template <class T>
-static void likely_in(const vs::LikelyRow* list, int n, const vs::LikelyRule& rule, int* out, double* rest) {
+static void likely_in(const vs::LikelyRow* list, int n, const vs::LikelyRule& rule, int* out) {
     constexpr int kRows = 4;
     int i = 0;
-    const auto from = [&] { return rest ? rest + i : nullptr; };
     if (list[0].held < 0) {
-        for (; i + kRows <= n; i += kRows) modes<T, kRows>(list + i, rule, out + i, from());
-        for (; i < n; ++i) modes<T, 1>(list + i, rule, out + i, from());
+        for (; i + kRows <= n; i += kRows) modes<T, kRows>(list + i, rule, out + i);
+        for (; i < n; ++i) modes<T, 1>(list + i, rule, out + i);
     } else {
         for (; i + kRows <= n; i += kRows) held<T, kRows>(list + i, rule, out + i);
         for (; i < n; ++i) held<T, 1>(list + i, rule, out + i);
@@ -123,28 +120,10 @@ static void likely_in(const vs::LikelyRow* list, int n, const vs::LikelyRule& ru
 }
 
 static void likely(int dtype, const vs::LikelyRow* list, int n, const vs::LikelyRule& rule,
-                   int* out, double* rest) {
+                   int* out) {
     if (n == 0) return;
-    dtype == vs::kFloat32 ? likely_in<float>(list, n, rule, out, rest)
-                          : likely_in<double>(list, n, rule, out, rest);
-}
-
-template <class T>
-static double log_mean_in(const T* x, int n) {
-    const T top = row_max(x, n);
-    ShareSum<T> sum;
-    sum.begin(top);
-    for_row<T>(n, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
-        sum.add_exactly(part_of<T, whole.value>(x + k, m));
-    });
-    const double mean = static_cast<double>(sum.sum.hsum()) / static_cast<double>(n);
-    return static_cast<double>(top) + std::log(mean);
-}
-
-static double log_mean(int dtype, const void* row, int64_t n) {
-    const int K = static_cast<int>(n);
-    return dtype == vs::kFloat32 ? log_mean_in(static_cast<const float*>(row), K)
-                                 : log_mean_in(static_cast<const double*>(row), K);
+    dtype == vs::kFloat32 ? likely_in<float>(list, n, rule, out)
+                          : likely_in<double>(list, n, rule, out);
 }
 
 }  // namespace VS_NS

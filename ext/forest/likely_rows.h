@@ -95,32 +95,6 @@ struct Around {
         each_edge(i, [&](int64_t, int64_t other, bool) { near |= mode[other] >= 0; });
         return near;
     }
-    // Counts a likely island. Likely islands beside it contest it where their rows leave it less
-    // than zeta, and are `ahead` by the logarithms of its entries in these. `rest`: all other states
-    // of its local factor, in shares of the mode. What the rows do to these is taken for what they
-    // do to all states on average: few looks into tables tell.
-    void count_island(int64_t i, double rest, LogMeans& means, PathCount& count) const {
-        ++count.local;
-        if (!has_tables()) return;
-        bool any = false;
-        double ahead = 0.0;
-        each_edge(i, [&](int64_t edge, int64_t other, bool column) {
-            if (mode[other] < 0) return;
-            const int64_t K = c.n_labels, x = mode[other], table = m.layout ? table_of(m, edge) : 0;
-            const double mean = means.of(table, x, column, K, [&] {
-                return level().log_mean(c.dtype, given(edge, x, column, means.space()), K);
-            });
-            const int64_t k = (table * K + (column ? mode[i] : x)) * K + (column ? x : mode[i]);
-            typed([&](auto type) {
-                using T = decltype(type);
-                ahead += static_cast<double>(static_cast<const T*>(c.transition)[k]) - mean;
-            });
-            any = true;
-        });
-        if (!any) return;
-        count.contested += !(rest <= (1.0 - r.zeta) / r.zeta * std::exp(ahead));
-        count.back(ahead);
-    }
     // The same beside likely islands: of its mode, if it is one, or of any.
     void add_beside(int64_t i, TwoLists& lists) const {
         RowList& list = lists.of(mode[i]);
@@ -183,35 +157,31 @@ struct Around {
         tree.for_children(slot,
                           [&](int64_t s) { f(tree.edge[s], tree.node[s], tree.flipped[s] == 0); });
     }
-    // Asks a list that is full, or, `all`, any: g(variable, state, rest).
-    enum Asked { kRoughly, kExactly, kRests };
+    // Asks a list that is full, or, `all`, any: g(variable, state).
     template <class G>
-    void ask(RowList& list, bool all, G g, Asked how = kRoughly) const {
+    void ask(RowList& list, bool all, G g, bool exactly = false) const {
         if (list.n == 0 || (list.n < RowList::kTogether && !all)) return;
         int state[RowList::kTogether];
-        double rest[RowList::kTogether] = {};
         LikelyRule asked = rule;
-        asked.exactly = how != kRoughly;
-        level().likely(c.dtype, list.rows, list.n, asked, state, how == kRests ? rest : nullptr);
-        for (int k = 0; k < list.n; ++k) g(list.variable[k], state[k], rest[k]);
+        asked.exactly = exactly;
+        level().likely(c.dtype, list.rows, list.n, asked, state);
+        for (int k = 0; k < list.n; ++k) g(list.variable[k], state[k]);
         list.n = list.n_space = 0;
-    }
-    // Rows from all over a path have not been read ahead. `more`: of the other two thirds.
-    template <class Variable>
-    void fetch(int64_t length, Variable variable, bool more) const {
-        Glance(length).places(more, [&](int64_t at) {
-            const char* x = row_of(c.unary, begin + variable(at));
-            for (int64_t k = 0; k < c.n_labels * bytes; k += 64) VS_PREFETCH_READ(x + k);
-        });
     }
     // May a path be worth its islands? `variable`: that at a position.
     template <class Variable>
     bool may_be(int64_t length, Variable variable, RowList& list) const {
         const Glance glance(length);
         int64_t asked = 0, found = 0;
-        fetch(length, variable, true);
+        // Rows from all over a path have not been read ahead.
         for (const bool more : {false, true}) {
-            const auto count = [&](int64_t, int state, double) { found += state >= 0; };
+            glance.places(more, [&](int64_t at) {
+                const char* x = row_of(c.unary, begin + variable(at));
+                for (int64_t k = 0; k < c.n_labels * bytes; k += 64) VS_PREFETCH_READ(x + k);
+            });
+        }
+        for (const bool more : {false, true}) {
+            const auto count = [&](int64_t, int state) { found += state >= 0; };
             glance.places(more, [&](int64_t at) {
                 const int64_t i = variable(at);
                 list.add(i, alone(i, list));

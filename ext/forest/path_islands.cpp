@@ -24,10 +24,9 @@ Counts counts_without(int64_t length) {
 class Group {
   public:
     // Sequences order[0, m), which follow one another in memory. Arrays come from `memory`.
-    // `some`: (m,) which of them may have islands; null: all. `rest`: is it asked what local factors
-    // leave to others than their modes?
+    // `some`: (m,) which of them may have islands; null: all.
     Group(const Pass& pass, const int64_t* order, int64_t m, bool alone, Scratch& memory,
-          const uint8_t* some = nullptr, bool rest = false)
+          const uint8_t* some = nullptr)
         : order_(order), m_(m) {
         static_cast<Pass&>(p_) = pass;
         const Chains& c = p_.model.arrays;
@@ -36,7 +35,6 @@ class Group {
         int32_t* tree = memory.array<int32_t>(n);
         int64_t* edge = memory.array<int64_t>(m);
         state_.status = memory.array<std::atomic<int32_t>>(m);
-        state_.rest = rest ? memory.array<double>(n) : nullptr;
         state_.of_tree = alone ? nullptr : memory.array<Counts>(m);
         p_.f = memory.array<const void*>(3 * n);
         p_.own_f = memory.array<void*>(2 * n);
@@ -233,8 +231,7 @@ void PathCall::find_islands() {
             bool any = false;
             try {  // an exception must not leave a worker of the pool
                 for (int64_t t = 0; t < std::min(m, kMost); ++t) {
-                    const int64_t next = t + 1 < m ? order[at(i + t + 1)] : -1;
-                    some[t] = !choose || chooser[at(worker)]->may_be(order[at(i + t)], next);
+                    some[t] = !choose || chooser[at(worker)]->may_be(order[at(i + t)]);
                     any |= some[t] != 0;
                 }
                 for (int64_t t = 0; !any && t < m; ++t)
@@ -245,7 +242,7 @@ void PathCall::find_islands() {
             }
             if (!any) continue;
             const Scratch::Mark mark = keep.mark();
-            Group group(pass, &order[at(i)], m, false, keep, some, choose);
+            Group group(pass, &order[at(i)], m, false, keep, some);
             if (group.ok) {
                 auto call = call_of(group, 0);
                 Choice choice{choose ? chooser[at(worker)].get() : nullptr, &group, !edges_};

@@ -16,6 +16,19 @@ double share(int64_t some, int64_t of) {
 
 bool is_short(int64_t length) { return length <= 2 * Around::kSample; }
 
+// How much of a path counts: `local` of its n variables are likely islands, some of which, and some
+// of the others, were asked. Each kind stands for all of its kind.
+struct Strata {
+    int64_t asked[2] = {0, 0}, likely[2] = {0, 0};  // others, likely islands
+    bool enough(int64_t local, int64_t n, double from) const {
+        const double hold = share(likely[1], asked[1]), others = share(likely[0], asked[0]);
+        const double islands = asked[1] > 0 ? hold - kContested * (1.0 - hold) : 1.0;
+        const double count =
+            islands * static_cast<double>(local) + others * static_cast<double>(n - local);
+        return count >= from * static_cast<double>(n);
+    }
+};
+
 // Whole components, some of whose variables are looked at.
 class Sample {
   public:
@@ -28,7 +41,6 @@ class Sample {
           component_(at(n_), 0),
           wanted_(at(n_), 0),
           sampled_(at(n_), 0),
-          rest_(at(n_), 0.0),
           count_(new Count[at(last - first)]),
           n_components_(last - first),
           zeros_(at(r.model.arrays.n_labels), 0.0),
@@ -72,68 +84,65 @@ class Sample {
             }
         }
         pass(
-            run, true,
+            run,
             [&](int64_t i, TwoLists& lists) {
-                RowList& list = lists.list[count_[component_[at(i)]].branches ? 0 : 1];
-                if (wanted_[at(i)]) list.add(i, scores_.alone(i, list));
+                if (wanted_[at(i)]) lists.list[0].add(i, scores_.alone(i, lists.list[0]));
             },
-            [&](int64_t i, int state, double rest) {
-                mode_[at(i)] = state;
-                rest_[at(i)] = rest;
-            });
-        LogMeans means(r_.model);
+            [&](int64_t i, int state) { mode_[at(i)] = state; }, true);
         for (int64_t i = 0; i < n_; ++i) {
             Count& count = count_[component_[at(i)]];
-            const bool island = mode_[at(i)] >= 0;
-            if (!sampled_[at(i)] && !count.all_asked()) continue;
-            if (count.branches) {
-                count.near += scores_.is_near(i);
-                continue;
-            }
-            ++count.path.asked;
-            if (island) scores_.count_island(i, rest_[at(i)], means, count.path);
+            count.local += (sampled_[at(i)] || count.all_asked()) && mode_[at(i)] >= 0;
+            if (!sampled_[at(i)]) continue;
+            count.near += scores_.is_near(i);
+            count.islands += mode_[at(i)] >= 0;
         }
-        const int64_t K = r_.model.arrays.n_labels;
         std::vector<uint8_t> out(at(n_components_));
         bool any = false;
         for (int64_t s = 0; s < n_components_; ++s) {
             Count& c = count_[s];
-            if (!c.branches) {
-                out[at(s)] = c.open && c.path.is_worth(K);
+            const double from = worth_from(r_.model.arrays.n_labels, c.branches);
+            out[at(s)] = c.open && share(c.near, c.sampled) >= from;
+            if (!c.branches &&
+                share(c.local, c.all_asked() ? c.size : c.sampled) >= from + kPlenty) {
+                out[at(s)] = c.open;
                 c.open = false;
-                continue;
             }
-            c.open = c.open && share(c.near, c.sampled) >= worth_from(K);
-            out[at(s)] = c.open;
+            c.open = c.open && out[at(s)];
             any |= c.open;
         }
         if (!any || !scores_.has_tables()) return out;
         pass(
-            run, false,
+            run,
             [&](int64_t i, TwoLists& lists) {
                 const Count& c = count_[component_[at(i)]];
                 if (!sampled_[at(i)] || !c.open || !scores_.is_near(i)) return;
                 scores_.add_beside(i, lists);
             },
-            [&](int64_t i, int state, double) {
+            [&](int64_t i, int state) {
+                Count& count = count_[component_[at(i)]];
                 if (state < 0) return;
-                count_[component_[at(i)]].likely.fetch_add(1, std::memory_order_relaxed);
+                count.likely[mode_[at(i)] >= 0].fetch_add(1, std::memory_order_relaxed);
             });
         for (int64_t s = 0; s < n_components_; ++s) {
             const Count& c = count_[s];
-            if (c.open) out[at(s)] = share(c.likely.load(), c.sampled) >= worth_from(K);
+            if (!c.open) continue;
+            const double from = worth_from(r_.model.arrays.n_labels, c.branches);
+            const int64_t likely[2] = {c.likely[0].load(), c.likely[1].load()};
+            const Strata strata{{c.sampled - c.islands, c.islands}, {likely[0], likely[1]}};
+            out[at(s)] = c.branches
+                             ? share(likely[0] + likely[1], c.sampled) >= from
+                             : strata.enough(c.local, c.all_asked() ? c.size : c.sampled, from);
         }
         return out;
     }
 
   private:
     struct Count {
-        int64_t size = 0, sampled = 0;
-        PathCount path;
-        int64_t near = 0;                // of the sampled: likely islands, or beside one
-        std::atomic<int64_t> likely{0};  // of these: that count
+        int64_t size = 0, sampled = 0, local = 0, near = 0;
         bool branches = false;  // some variable has three neighbours
         bool open = true;
+        int64_t islands = 0;                          // likely ones among the sampled
+        std::atomic<int64_t> likely[2] = {{0}, {0}};  // that count: others, likely islands
         // Are all variables of a path asked for their modes, and not a sample?
         bool all_asked() const { return !branches && is_short(size); }
     };
@@ -168,17 +177,15 @@ class Sample {
             count.open = scores_.may_be(count.size, variable, lists.list[0]);
         }
     }
-    // Has `f` add variables to lists; g(variable, state, rest) for each. `alone`: modes of variables,
-    // those of the second list with what is left to other states.
+    // Has `f` add variables to lists; g(variable, state) for each.
     template <class Run, class F, class G>
-    void pass(Run run, bool alone, F f, G g) {
+    void pass(Run run, F f, G g, bool exactly = false) {
         run((n_ + kBlock - 1) / kBlock, [&](int64_t task, int worker) {
             TwoLists lists(memory_[at(worker)].data(), r_.model.arrays.n_labels);
             const int64_t last = std::min(n_, (task + 1) * kBlock);
             for (int64_t i = task * kBlock; i < last; ++i) {
                 f(i, lists);
-                scores_.ask(lists.list[0], i + 1 == last, g, alone ? Around::kExactly : Around::kRoughly);
-                scores_.ask(lists.list[1], i + 1 == last, g, alone ? Around::kRests : Around::kRoughly);
+                for (RowList& list : lists.list) scores_.ask(list, i + 1 == last, g, exactly);
             }
         });
     }
@@ -188,7 +195,6 @@ class Sample {
     const int64_t begin_, n_;
     std::vector<int32_t> mode_, component_;
     std::vector<uint8_t> wanted_, sampled_;
-    std::vector<double> rest_;  // of modes of paths
     std::unique_ptr<Count[]> count_;
     const int64_t n_components_;
     const std::vector<double> zeros_;
@@ -241,38 +247,52 @@ std::vector<uint8_t> worth_islands(const Request& r, const std::vector<char>& tu
 WorthOfGroup::WorthOfGroup(const Request& r, const std::vector<char>& turned)
     : r_(&r),
       turned_(turned.empty() ? nullptr : turned.data()),
-      space_(RowList::size(r.model.arrays.n_labels)),
-      means_(r.model) {}
+      zeros_(at(r.model.arrays.n_labels), 0.0),
+      space_(TwoLists::size(r.model.arrays.n_labels)) {}
 
-bool WorthOfGroup::may_be(int64_t sequence, int64_t next) {
+bool WorthOfGroup::may_be(int64_t sequence) {
     const Chains& c = r_->model.arrays;
     const int64_t begin = c.offset[sequence], n = c.offset[sequence + 1] - begin;
     if (one_.size() < at(n)) one_.resize(at(n), 0);
-    const Around scores(*r_, begin, n, one_.data(), nullptr, turned_, nullptr);
-    if (next >= 0) {
-        const int64_t from = c.offset[next] - begin;
-        scores.fetch(
-            c.offset[next + 1] - c.offset[next], [&](int64_t at) { return from + at; }, false);
-    }
-    RowList list;
-    list.open(space_.data());
-    return scores.may_be(n, [](int64_t at) { return at; }, list);
+    const Around scores(*r_, begin, n, one_.data(), nullptr, turned_, zeros_.data());
+    TwoLists lists(space_.data(), c.n_labels);
+    return scores.may_be(n, [](int64_t at) { return at; }, lists.list[0]);
 }
 
 void WorthOfGroup::choose(IslandState& state, const int32_t* tree, int64_t begin, uint8_t* made) {
-    const Around scores(*r_, begin, state.n, tree, state.held, turned_, nullptr);
+    const Around scores(*r_, begin, state.n, tree, state.held, turned_, zeros_.data());
+    const double from = worth_from(r_->model.arrays.n_labels, false);
+    TwoLists lists(space_.data(), r_->model.arrays.n_labels);
     for (int64_t first = 0, last; first < state.n; first = last) {
+        int64_t sampled = 0, local = 0, near = 0;
+        Strata strata;
         for (last = first; last < state.n && tree[last] == tree[first]; ++last) {
+            local += state.island(last);
         }
         if (state.status[tree[first]].load() != kOk) continue;
         const int64_t n = last - first;
-        PathCount count;
+        if (is_short(n) && share(local, n) >= from + kPlenty) continue;
+        if (!is_short(n)) local = 0;
         for (int64_t q = first; q < last; ++q) {
-            if (!is_short(n) && !scores.is_sampled(q, n)) continue;
-            ++count.asked;
-            if (state.island(q)) scores.count_island(q, state.rest[q], means_, count);
+            if (!scores.is_sampled(q, n)) continue;
+            ++sampled;
+            ++strata.asked[state.island(q)];
+            if (!is_short(n)) local += state.island(q);
+            near += scores.is_near(q);
         }
-        if (count.is_worth(r_->model.arrays.n_labels)) continue;
+        if (!is_short(n) && share(local, sampled) >= from + kPlenty) continue;
+        bool worth = share(near, sampled) >= from;
+        if (worth && scores.has_tables()) {
+            for (int64_t q = first; q < last; ++q) {
+                if (scores.is_sampled(q, n) && scores.is_near(q)) scores.add_beside(q, lists);
+                const auto count = [&](int64_t i, int found) {
+                    strata.likely[state.island(i)] += found >= 0;
+                };
+                for (RowList& list : lists.list) scores.ask(list, q + 1 == last, count);
+            }
+            worth = strata.enough(local, is_short(n) ? n : sampled, from);
+        }
+        if (worth) continue;
         state.status[tree[first]].store(kWithout);
         if (made) made[tree[first]] = 1;
     }

@@ -3,14 +3,13 @@
 //
 // A variable is a likely island if its mode has a share of zeta by its local factor. It counts if
 // some state has that share by its local factor and the rows that likely islands beside it send. A
-// tree is worth islands where the share of variables that count is large enough for its number of
-// labels, a path where likely islands are many and hardly contested (docs/islands.md). That is read off the component's own scores, by no order: neither
+// component is worth islands where the share of variables that count is large enough for its number
+// of labels (docs/islands.md). That is read off the component's own scores, by no order: neither
 // threads, nor other components, nor where a tree has its root can show. A sample
 // of many variables is read, which their scores choose.
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "forest/request.h"
@@ -37,33 +36,18 @@ struct LikelyRule {
 // get?" is asked of small models.
 constexpr int64_t kLeastLabels = 32;
 
-// The share of variables that count from which a tree that branches is worth islands: a full message
-// saved is worth K^2, a variable with islands costs a multiple of K, and where a component branches
-// more, since messages into an island are sent anew for each neighbour. Measured, see RESULTS.md.
-inline double worth_from(int64_t n_labels) {
-    return 0.28 + 20.5 / static_cast<double>(n_labels);
+// The share of variables that count from which a component is worth islands: a full message saved
+// is worth K^2, a variable with islands costs a multiple of K, and where a component branches more,
+// since messages into an island are sent anew for each neighbour. Measured, see RESULTS.md.
+inline double worth_from(int64_t n_labels, bool branches) {
+    return branches ? 0.28 + 20.5 / static_cast<double>(n_labels) : 0.3;
 }
-// What is known of a path: of the variables that were asked, how many are likely islands, which of
-// these the likely islands beside them contest, and how far they back the others.
-struct PathCount {
-    int64_t asked = 0, local = 0, contested = 0;
-    int64_t backed = 0;  // in parts of 1 / kParts, whose sums know no order
-    static constexpr double kParts = 1024.0;
-    // `ahead`: see Around::is_contested.
-    void back(double ahead) {
-        constexpr double kMost = 5.0;
-        backed += std::llround(kParts * std::min(std::max(ahead, -kMost), kMost));
-    }
-    // An island that is contested takes more off than itself: it is told to both sides, released,
-    // and gone around again. Where neighbours back one another the variables between them will be
-    // islands as well, where they do not, none. Measured, see RESULTS.md.
-    bool is_worth(int64_t n_labels) const {
-        const double each = 1.0 + 50.0 / static_cast<double>(n_labels);
-        const double count = static_cast<double>(local) - each * static_cast<double>(contested) +
-                             0.1 / kParts * static_cast<double>(backed);
-        return asked > 0 && count >= 0.2 * static_cast<double>(asked);
-    }
-};
+// A path with so much more than that of likely islands is worth them, whatever their neighbours
+// say.
+constexpr double kPlenty = 0.15;
+// On a path an island that its neighbours contest takes so much off what counts: it is told to both
+// sides, released, and gone around again.
+constexpr double kContested = 1.0;
 
 // At a glance: a few variables of a path, spread evenly, are asked first, and three times as many
 // where these leave open whether it has likely islands at all.
@@ -111,38 +95,14 @@ std::vector<char> turned_tables(const ForestModel& m);
 std::vector<uint8_t> worth_islands(const Request& r, const std::vector<char>& turned, int64_t first,
                                    int64_t last, Control& control);
 
-// Logarithms of the means of rows and columns of tables, which are made when they are asked for.
-class LogMeans {
-  public:
-    explicit LogMeans(const ForestModel& m)
-        : column_(at(m.arrays.n_labels)), tables_(m.layout ? m.n_tables : 1) {
-        const int64_t rows = tables_ * m.arrays.n_labels;
-        if (rows <= m.arrays.n_positions) known_.assign(2 * at(rows), std::nan(""));
-    }
-    void* space() { return column_.data(); }
-    // make(): of row (column) x of a table of K.
-    template <class F>
-    double of(int64_t table, int64_t x, bool column, int64_t K, F make) {
-        if (known_.empty()) return make();
-        double& known = known_[at(((column ? tables_ : 0) + table) * K + x)];
-        if (std::isnan(known)) known = make();
-        return known;
-    }
-
-  private:
-    std::vector<double> column_, known_;
-    int64_t tables_;
-};
-
 // Chains whose local factors are known: sequences of a group. Sets the status of those that are not
 // worth their islands to kWithout.
 class WorthOfGroup {
   public:
     // For one worker. Throws std::bad_alloc.
     WorthOfGroup(const Request& r, const std::vector<char>& turned);
-    // Before anything is known of it: may a sequence be worth its islands? `next`: asked after it, or
-    // -1. Throws std::bad_alloc.
-    bool may_be(int64_t sequence, int64_t next);
+    // Before anything is known of it: may a sequence be worth its islands? Throws std::bad_alloc.
+    bool may_be(int64_t sequence);
     // Slots of `state` are positions from `begin` on, those of sequence tree[q] lie together.
     // `made`: set for those, or null.
     void choose(IslandState& state, const int32_t* tree, int64_t begin, uint8_t* made);
@@ -150,9 +110,8 @@ class WorthOfGroup {
   private:
     const Request* r_;
     const char* turned_;
-    std::vector<double> space_;
+    std::vector<double> zeros_, space_;
     std::vector<int32_t> one_;  // the component of all: 0
-    LogMeans means_;
 };
 
 }  // namespace vs

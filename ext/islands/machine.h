@@ -168,7 +168,6 @@ class Islands : public IslandPasses<Topology> {
                 } else if (mode[r] >= 0) {
                     s_.hold(q, mode[r]);
                     s_.flag[q] |= kLocal;
-                    if (s_.rest) s_.rest[q] = sum[r] - 1.0;
                 }
             }
         }

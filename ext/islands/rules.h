@@ -81,7 +81,6 @@ struct IslandState {
     // worker counts, those of each tree in place of both.
     std::atomic<int64_t>*full = nullptr, *sparse = nullptr;
     Counts counts;
-    double* rest = nullptr;  // of local factors but their modes, in shares of these; or null
     Counts* of_tree = nullptr;
 
     // False: no memory.

@@ -120,35 +120,6 @@ def test_few_islands_far_apart_are_seen_in_time() -> None:
         assert (r.islands >= 0).mean() > 0.5
 
 
-def test_contested_islands_count_alike_in_chains_and_trees() -> None:
-    """Which paths are told apart by what neighbours contest is the same however they are written."""
-    rng = np.random.default_rng(21)
-    lengths = rng.integers(8, 40, 30)
-    unary, table = scores(int(lengths.sum()), 0.0, rng)
-    hot = np.flatnonzero(rng.random(len(unary)) < np.repeat(rng.uniform(0.3, 1.0, 30), lengths))
-    unary[hot, rng.integers(0, K, hot.size)] += 7.5
-    chain = vs.infer(vs.Chain(unary, 1.5 * table, lengths=lengths), zeta=0.9)
-    assert 5 < chain.stats["sequences_without_islands"] < 25
-    ends = np.cumsum(lengths)
-    first = ends - lengths
-    i = np.arange(len(unary))
-    backwards = np.where(np.isin(i, ends - 1), -1, i + 1)
-    forest = vs.infer(vs.Tree(backwards, unary, 1.5 * table.T), zeta=0.9)
-    assert np.array_equal(forest.islands, chain.islands)
-    assert (
-        forest.stats["sequences_without_islands"] == chain.stats["sequences_without_islands"]
-    )
-    typed = vs.Tree(
-        np.where(np.isin(i, first), -1, i - 1),
-        unary,
-        np.stack([table.T, 1.5 * table]),
-        edge_type=np.ones(len(i), dtype=int),
-    )
-    assert np.array_equal(vs.infer(typed, zeta=0.9).islands, chain.islands)
-    contested = vs.infer(vs.Chain(unary, 8.0 * table, lengths=lengths), zeta=0.9)
-    assert contested.stats["sequences_without_islands"] > 25
-
-
 def batch(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
     """Return scores of sequences with many and with few islands, their lengths, and ends."""
     rng = np.random.default_rng(seed)
