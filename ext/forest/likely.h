@@ -46,16 +46,18 @@ static void modes(const vs::LikelyRow* r, const vs::LikelyRule& rule, int* out) 
     const int K = static_cast<int>(rule.n_labels);
     const T none = -std::numeric_limits<T>::max() / 4;  // finite: no difference is NaN
     const T* x[R];
-    V one[R], two[R];  // the largest of each lane, and the second
+    V one[R], two[R], sum[R];  // the largest of each lane, the second, the sum
     for (int i = 0; i < R; ++i) {
         x[i] = static_cast<const T*>(r[i].row);
         one[i] = two[i] = V::set1(none);
+        sum[i] = V::set1(T(0));
     }
     for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
         each<R>([&](auto i) VS_INLINE_LAMBDA {
             const V s = part_of<T, whole.value>(x[i] + k, m);
             two[i] = V::max(two[i], V::min(one[i], s));
             one[i] = V::max(one[i], s);
+            sum[i] = sum[i] + (whole.value ? s : V::load_part(x[i] + k, m, T(0)));
         });
     });
     for (int i = 0; i < R; ++i) {
@@ -67,6 +69,11 @@ static void modes(const vs::LikelyRow* r, const vs::LikelyRule& rule, int* out) 
         const double ahead = static_cast<double>(top) - static_cast<double>(next);
         out[i] = -1;
         if (!(top > none) || ahead < rule.never) continue;
+        // The others weigh at least what as many of their mean would.
+        const double high = static_cast<double>(top);
+        const double mean = (static_cast<double>(sum[i].hsum()) - high) / (K - 1.0);
+        constexpr double kRounding = 1e-3;
+        if (mean <= high && high - mean < rule.always - kRounding) continue;
         if (!(ahead >= rule.always)) {
             ShareSum<T> share;
             share.begin(top);
