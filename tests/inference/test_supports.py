@@ -26,6 +26,15 @@ def peaked(
     return vs.Chain(unary.astype(kind), t.astype(kind), lengths, **more)
 
 
+def same_on_threads(model: Any, r: Any, tol: float) -> None:
+    """Any number of threads gives the bits of one."""
+    for threads in (2, 3, 8):
+        other = vs.infer(model, tol=tol, threads=threads)
+        for name in ("marginals", "log_z", "error", "radius", "slack"):
+            assert getattr(other, name).tobytes() == getattr(r, name).tobytes()
+        assert other.stats == r.stats
+
+
 def holds(r: Any, exact: Any, tol: float) -> None:
     assert (r.error <= tol).all()
     assert (np.abs(r.marginals - exact.marginals).max(axis=1) <= r.error + 1e-7).all()
@@ -110,11 +119,7 @@ def test_sequences_choose_for_themselves() -> None:
     r = vs.infer(whole, tol=0.01, threads=1)
     assert 0 < r.stats["sequences_supports"] < 24
     holds(r, vs.infer(whole), 0.01)
-    for threads in (2, 3, 8):
-        other = vs.infer(whole, tol=0.01, threads=threads)
-        for name in ("marginals", "log_z", "error", "radius", "slack"):
-            assert getattr(other, name).tobytes() == getattr(r, name).tobytes()
-        assert other.stats == r.stats
+    same_on_threads(whole, r, 0.01)
     order = rng.permutation(24)
     parts = np.split(np.arange(len(unary)), np.cumsum(lengths)[:-1])
     rows = np.concatenate([parts[i] for i in order])

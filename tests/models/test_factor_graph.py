@@ -428,7 +428,7 @@ def test_masked_entries_are_refused() -> None:
 
 
 def test_log_likelihoods_may_stand_in_a_column_of_pandas() -> None:
-    pandas = pytest.importorskip("pandas")
+    pandas = pytest.importorskip("pandas", reason="frames are those of pandas")
     for states in (None, ["no", "yes"]):
         graph = vs.FactorGraph([2], states=[states])
         for value in (pandas.Series([0.0, -1.0]), np.array([0.0, -1.0]), [0.0, -1.0]):
