@@ -9,12 +9,12 @@ rsm10_table1.py, whose rows this reads or makes.
 from __future__ import annotations
 
 import matplotlib as mpl
-import numpy as np
 from _reproduction import Row, Run, main, publish
-from rsm10_table1 import FULL, SCHEMES, best, measured, name_of
+from rsm10_table1 import FULL, SCHEMES, best, mean_of, measured, name_of
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 BY_SIZE, BY_TIME = "Italian", "English"
 STYLES = {FULL: "k+", "MinDivergence": "s", "MinSize": "o", "MinJoint": "^"}
@@ -38,7 +38,7 @@ def by_time(rows: Row, took: Row) -> list[Row]:
     names = [(FULL, FULL)] + [(s, name_of(s, x)) for s, (_, some) in SCHEMES.items() for x in some]
     return [
         {
-            "scheme": scheme, "configuration": name, "ms": float(np.mean(took[name]["ms"])),
+            "scheme": scheme, "configuration": name, "ms": mean_of(took[name]),
             "wrong heads": 1.0 - rows[name]["A"],
         }
         for scheme, name in names
@@ -75,6 +75,9 @@ def make(run: Run) -> None:
                 axes[2].plot(*zip(*some, strict=True), line, label=scheme)
             axes[2].set(xlabel="milliseconds a sentence", ylabel="wrong heads", xscale="log",
                         title=f"c, {language}")  # fmt: skip
+            axes[2].xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes[2].xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            axes[2].xaxis.set_minor_formatter(NullFormatter())
             axes[2].legend(fontsize=8)
     if drawn:
         figure.tight_layout()
