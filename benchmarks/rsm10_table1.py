@@ -21,6 +21,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -183,7 +184,7 @@ def times(run: Run, language: str) -> Row:
             row["ms"].append(_clock(parse, run.samples))
     if siblings:
         calls = {
-            name_of(name, amount): lambda h=how_of(name, amount): parsed(parser, gold, h)
+            name_of(name, amount): partial(parsed, parser, gold, how_of(name, amount))
             for name, amount in configurations()
         }
         for name, seconds in alternating(calls, run.samples).items():
