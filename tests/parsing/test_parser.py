@@ -115,6 +115,16 @@ def test_files_hold_all_of_a_parser(parser: Parser, tmp_path: Path) -> None:
     assert outputs(copy.parse(sentences)) == outputs(parser.parse(sentences))
 
 
+def test_records_say_what_they_hold(parser: Parser) -> None:
+    sentences = treebank(3, seed=3)
+    examples = Examples(sentences, order=2, constraint="projective", bits=4)
+    expected = f"Examples(3 sentences, order=2, 'projective', {examples.n_weights} weights)"
+    assert repr(examples) == expected
+    parses = parser.parse(bare(sentences))
+    assert len(list(parses)) == 3
+    assert repr(parses) == "Parses(3 sentences parsed so far)"
+
+
 @pytest.mark.simd
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_weights_are_rounded_to_half_precision(threads: int) -> None:

@@ -194,6 +194,12 @@ class Examples:
     def __len__(self) -> int:
         return len(self.arrays[1]) - 1
 
+    def __repr__(self) -> str:
+        return (
+            f"Examples({len(self)} sentences, order={self.order}, {self.constraint!r},"
+            f" {self.n_weights} weights)"
+        )
+
     def parts(self, i: int) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int32]]:
         """Return the parts of sentence i.
 

@@ -82,6 +82,9 @@ class Parses(Iterator[Sentence]):
     def __next__(self) -> Sentence:
         return next(self._sentences)
 
+    def __repr__(self) -> str:
+        return f"Parses({self.summary.sentences} sentences parsed so far)"
+
     @property
     def summary(self) -> Summary:
         return self._tally.summary
