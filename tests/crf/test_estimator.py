@@ -144,6 +144,17 @@ def test_training_is_the_trainers(data: Data, algorithm: str) -> None:
     assert len(crf.training_log_.iterations) == 4
 
 
+def test_random_states_are_those_of_sklearn(data: Data) -> None:
+    def model(random_state: Any) -> Any:
+        return CRF("ap", max_iterations=2, random_state=random_state).fit(*data)._model
+
+    assert model(np.random.RandomState(5)) == model(np.random.RandomState(5))
+    assert model(None)
+    for seed in (-1, "five", True):
+        with pytest.raises(ValueError, match="seed must be an integer >= 0, got"):
+            model(seed)
+
+
 def test_training_is_theirs(data: Data, tmp_path: Path) -> None:
     original = pytest.importorskip("sklearn_crfsuite", reason="needs sklearn-crfsuite").CRF
     params = {"c1": 0.05, "c2": 0.02, "max_iterations": 15, "all_possible_transitions": True}

@@ -282,6 +282,8 @@ def test_the_mean_leaves_the_first_passes_out_if_asked_to(swept: bool) -> None:
         for _ in again:
             pass
         np.testing.assert_array_equal(again.result(), learner.result())
+    with pytest.raises(ValueError, match="seed must be an integer >= 0, got -1"):
+        Online(model, Aggressive(), seed=-1)
     with pytest.raises(ValueError, match="average_after must be an integer >= 0"):
         Online(model, Aggressive(), average_after=-1)
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
 
 from valuesparse.crf._fileresource import FileResource
 from valuesparse.crf._fitting import append, train
@@ -93,8 +94,8 @@ calibration_max_trials : optional
         For the algorithm ``aggressive`` (MSFXM10).
     threads : int, optional
         At least 1; by default :func:`valuesparse.get_num_threads`. Results do not depend on it.
-    random_state : int
-        Seed of the order in which online algorithms take the data.
+    random_state : int, RandomState or None
+        Seed of the order in which online algorithms take the data; see sklearn's glossary.
     tol : float, optional
         How far marginals may be off in training, as in :class:`valuesparse.crf.Trainer`.
     constraints, forbidden : optional
@@ -141,7 +142,7 @@ calibration_max_trials : optional
     keep_tempfiles: bool
     trainer_cls: Callable[..., Any] | None
     threads: int | None
-    random_state: int
+    random_state: int | np.random.RandomState | None
     tol: float | None
     constraints: str | None
     forbidden: Forbidden | None
@@ -188,7 +189,7 @@ calibration_max_trials : optional
         beta: float | None = None,
         unsupported: bool | None = None,
         threads: int | None = None,
-        random_state: int = 0,
+        random_state: int | np.random.RandomState | None = 0,
         tol: float | None = None,
         constraints: str | None = None,
         forbidden: Forbidden | None = None,
@@ -452,7 +453,10 @@ calibration_max_trials : optional
         # A subclass with an __init__ of its own need not know these.
         ours = isinstance(kind, type) and issubclass(kind, Trainer)
         if ours and kind.__init__ is Trainer.__init__:
-            arguments |= {"threads": self.threads, "seed": self.random_state}
+            seed = self.random_state
+            if seed is None or isinstance(seed, np.random.RandomState):
+                seed = int(check_random_state(seed).randint(2**31))
+            arguments |= {"threads": self.threads, "seed": seed}
             arguments |= {"constraints": self.constraints, "forbidden": self.forbidden}
         elif self.constraints is not None or self.forbidden is not None:
             raise ValueError(

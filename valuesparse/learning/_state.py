@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._validation import as_count
+
 __all__ = [
     "ENDED",
     "ENDING",
@@ -157,7 +159,7 @@ def ending(reason: str | None) -> int:
 
 def generator(seed: int) -> np.random.Generator:
     """Return a generator whose state fits `RANDOM`, whatever NumPy's default becomes."""
-    return np.random.Generator(np.random.PCG64(seed))
+    return np.random.Generator(np.random.PCG64(as_count("seed", seed, at_least=0)))
 
 
 _HALF = 2**64
