@@ -14,6 +14,7 @@ constexpr int64_t kAgain = 4;                     // times as many until it is t
 constexpr int kJoining = 5, kJoiningNewton = 30;  // corners that join an active set at once
 constexpr double kOver = 1.5;                     // relaxation
 constexpr double kStep = 0.5;    // the first rho, by the median magnitude of scores
+constexpr double kTiny = 0.1;    // of that magnitude: added to what gaps are a share of
 constexpr double kWeight = 0.3;  // weight of a part's edges, by the mean number of pairs beside one
 constexpr double kApart = 10.0;  // ratio of residuals from which rho changes, by kChange; it grows
 constexpr double kChange = 2.0, kGrows = 500.0, kReach = 1e7;
@@ -261,7 +262,7 @@ Status DualSolver::assess(const Control* control) {
     if (const Status s = p_.bound(outer_ ? told_.data() : share_.data(), control, &bound); s != kOk)
         return s;
     upper = std::min(upper, bound);
-    scale_ = std::fabs(upper - p_.base()) + spread_;
+    scale_ = std::fabs(upper - p_.base()) + kTiny * spread_;
     if (upper < p_.lowest()) return kInfeasible;
     reached_ = value();
     for (int64_t v = 0; v < p_.n_open(); ++v) gain_[at(v)] = x_[at(v)] - 0.5;
@@ -278,6 +279,7 @@ Status DualSolver::assess(const Control* control) {
         if (const Status s = rounding.round(gain_.data(), control); s != kOk) return s;
     }
     gap_ = std::max(std::fabs(upper - reached_) / scale_, outer_ ? outside_ : 0.0);
+    if (iterations == 0) gap_ = INFINITY, reached_ = -INFINITY;  // no part has been asked
     return kOk;
 }
 

@@ -56,6 +56,39 @@ class Structured {
         return mass;
     }
 
+    // Whether a message may have grown round a cycle until sums round all others away.
+    bool grown(const double* in) const noexcept {
+        double low = 0.0;
+        for (int64_t i = 0; i < 2 * k_; ++i) {
+            if (in[i] > -INFINITY) low = std::min(low, in[i]);
+        }
+        return low < kGrown;
+    }
+
+    // The log mass. Relative to the better state of each variable, a configuration with an entry
+    // below `least` has no mass beside the best one: grown entries are raised to it.
+    // Scratch: `scratch()` + 4 k.
+    double mass(const double* in, double* work) const noexcept {
+        double *own = work, *ratio = work + 3 * k_;
+        auto* states = reinterpret_cast<int64_t*>(work + 2 * k_);
+        if (!grown(in)) return send(in, false, ratio, ratio + k_);
+        double tops = 0.0;
+        for (int64_t i = 0; i < k_; ++i) {
+            const double top = std::max(in[2 * i], in[2 * i + 1]);
+            if (!(top > -INFINITY)) return -INFINITY;
+            tops += top;
+            own[2 * i] = in[2 * i] - top;
+            own[2 * i + 1] = in[2 * i + 1] - top;
+        }
+        const double score = best(own, states, ratio + k_);
+        if (!(score > -INFINITY)) return score;
+        const double least = score - kNothing - static_cast<double>(k_);
+        for (int64_t i = 0; i < 2 * k_; ++i) {
+            if (own[i] > -INFINITY) own[i] = std::max(own[i], least);
+        }
+        return tops + send(own, false, ratio, ratio + k_);
+    }
+
     // P(y_a = y_b = 1) of `count` pairs (a, b): one run for each a that differs from the one
     // before it. Scratch: `scratch()` + 5 k.
     virtual double joint(const double* in, int64_t count, const int64_t* pairs, double* out,
@@ -80,6 +113,10 @@ class Structured {
 
   protected:
     const int64_t k_;
+
+  private:
+    static constexpr double kGrown = -1e4;
+    static constexpr double kNothing = 2000.0;  // a log-ratio beside which nothing is left
 };
 
 }  // namespace vs::factors

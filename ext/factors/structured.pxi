@@ -12,6 +12,8 @@ cdef extern from "factors/kinds.h" namespace "vs::factors" nogil:
         double best(const double*, int64_t*, double*)
         bool project(double*, double*)
         double sum_product(const double*, double*, double*, double*)
+        bint grown(const double*)
+        double mass(const double*, double*)
         double joint(const double*, int64_t, const int64_t*, double*, double*)
     ctypedef CppStructured* Own "const vs::factors::Structured*"
     CppStructured* make(const string&, int64_t, const int64_t*, int64_t) except +
@@ -97,10 +99,13 @@ cdef class Structured:
     def sum_product(self, messages):
         """Return (log mass, P(y = 1), P(y = 0))."""
         cdef int64_t k = self.native.size()
-        p, c, work = np.empty(k), np.empty(k), np.empty(self.native.scratch() + k)
+        p, c, work = np.empty(k), np.empty(k), np.empty(self.native.scratch() + 4 * k)
+        cdef const double* own = <const double*>data(messages)
         mass = self.native.sum_product(
-            <const double*>data(messages), <double*>data(p), <double*>data(c), <double*>data(work)
+            own, <double*>data(p), <double*>data(c), <double*>data(work)
         )
+        if self.native.grown(own):
+            mass = self.native.mass(own, <double*>data(work))
         return mass, p, c
 
     def best(self, messages):

@@ -465,7 +465,7 @@ double Pairs::mass(const StructuredGroup& g, WorkerScratch* s) const {
         in[2 * i + 1 - up] = std::fabs(b) < INFINITY ? -std::fabs(b) - worse : -INFINITY;
         rest += entry(m, up) - log_mass_[v];
     }
-    const double mass = g.factor->send(in, false, in + 2 * k, in + 3 * k);
+    const double mass = g.factor->mass(in, in + 2 * k);
     return mass > -INFINITY ? mass + rest : -INFINITY;
 }
 

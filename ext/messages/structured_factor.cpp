@@ -15,7 +15,7 @@ void StructuredFactor::send(const Incoming& in, bool best, WorkerScratch* s) con
 }
 
 double StructuredFactor::mass(const Incoming& in, WorkerScratch* s) const {
-    const double mass = f->send(in.log + in.at[first], false, s->x.data(), s->x.data() + f->size());
+    const double mass = f->mass(in.log + in.at[first], s->x.data());
     return mass > -INFINITY ? mass : -INFINITY;
 }
 

@@ -158,6 +158,10 @@ def test_predict_says_how_it_is_called(model: Path, tmp_path: Path) -> None:
         (["-", "-o", tmp_path], "what comes through a pipe goes to a file"),
         ([source, "-o", tmp_path, "--output-format", "conllx"], "a folder keeps the formats"),
         ([source, "-o", tmp_path / "none" / "b"], "does not exist"),
+        ([source, "--method", "bp", "--threshold", 1e-4], "--threshold: method 'bp' makes no use"),
+        ([source, "--method", "lp", "--max-rounds", 1], "--max-rounds: method 'lp' makes no use"),
+        ([source, "--method", "ad3", "--damping", 0], "--damping: method 'ad3' makes no use"),
+        ([source, "--min-size", 1, "--threshold", 1], "an objective takes its place"),
     ):
         result = run("predict", model, *arguments)
         assert result.exit_code == 2

@@ -297,6 +297,27 @@ def test_what_needs_no_iteration() -> None:
         vs.decode(graph, method="ad3")
 
 
+@pytest.mark.parametrize("kind", [vs.factors.Tree, vs.factors.ProjectiveTree])
+def test_a_first_point_is_no_optimum(kind: type[vs.factors.Tree]) -> None:
+    """Before an iteration all variables are at ½, where this score is the bound: no tree is."""
+    graph = vs.FactorGraph([2] * 3)
+    graph.add(kind([(2, 1), (0, 2), (1, 2)], range(3)))
+    graph.add((0, 1), [[0.0, 0.0], [0.0, -1.0]])
+    d = vs.decode(graph, method="ad3")
+    assert d.states.tolist() == [1, 1, 0]
+    assert d.integral
+    assert d.upper == pytest.approx(-1.0, abs=1e-9)
+
+
+def test_gaps_are_a_share_of_the_score() -> None:
+    """Of the score itself, though single numbers are ten times as large."""
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        graph = sentence(3, rng, pair=1.0, constraint="projective")
+        lp, ad3 = (vs.decode(graph, method=method) for method in ("lp", "ad3"))
+        assert ad3.upper == pytest.approx(lp.upper, rel=1e-5, abs=1e-6)
+
+
 def test_tables_that_fix_variables_one_after_the_other() -> None:
     n = 200
     graph = vs.FactorGraph([2] * n)

@@ -193,3 +193,20 @@ def test_messages_that_grow_round_a_cycle_forbid_nothing(schedule: str) -> None:
     r = vs.infer(graph, method=vs.BP(schedule=schedule))
     for found, expected in zip(r.marginals, exact.marginals, strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_free_energies_survive_messages_that_grow_round_a_cycle(pairs: bool) -> None:
+    """One configuration is left: its score, whatever messages of 1e150 stand beside it."""
+    graph = vs.FactorGraph([2] * 4)
+    for v, odds in enumerate([-0.3, -0.2, 0.9, -0.8]):
+        graph.add([v], [0.5, 0.5 + odds])
+    if pairs:
+        graph.add((1, 2), [[0.0, 0.3], [0.0, 0.0]])
+    graph.add(vs.factors.XorOut(3, 1, 0, negated=(0, 2)))
+    graph.add(vs.factors.Tree([(0, 1), (2, 1), (0, 2), (1, 2)], [2, 3, 0, 1]))
+    exact = vs.infer(graph, method="junction_tree")
+    r = vs.infer(graph, method=vs.BP(schedule="residual", max_iterations=1000))
+    assert r.converged
+    np.testing.assert_allclose(r.log_z, exact.log_z, atol=1e-8)
+    assert r.entropy() == pytest.approx(0.0, abs=1e-8)

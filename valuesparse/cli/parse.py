@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from valuesparse.cli._models import one_line_errors
 from valuesparse.cli._options import as_writable, quiet_option, shards_options, writable
@@ -36,8 +37,9 @@ FORMATS = ("conllu", "conllx")
 COLUMNS = ("LEMMA", "UPOS", "XPOS", "FEATS")
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
-# Options that the parser has its own defaults for.
+# Options that the parser has its own defaults for, and those that some methods make no use of.
 _SELDOM = ("min_size", "min_divergence", "min_joint", "max_iterations", "damping")
+_TUNING = ("threshold", "max_rounds", *_SELDOM)
 # The number of sentences whose notes say why they were left as they were.
 _TOLD = 5
 
@@ -252,9 +254,17 @@ def predict(
     from valuesparse import parsing
     from valuesparse.io._files import require_spared
     from valuesparse.parsing._corpora import parse_corpus, parse_file
+    from valuesparse.parsing._parser import require_used
 
     if output is not None and output_dir is not None:
         raise click.UsageError("--output and --output-dir: say one of them")
+    source_of = click.get_current_context().get_parameter_source
+    said = [name for name in _TUNING if source_of(name) is not ParameterSource.DEFAULT]
+    try:
+        require_used(options["method"], said)
+    except ValueError as error:
+        name, _, why = str(error).partition(":")
+        raise click.UsageError(f"--{name.replace('_', '-')}:{why}") from None
     sources = given(inputs)
     where = output if output_dir is None else f"{output_dir}{os.sep}"
     folder = folder_asked(where, sources, bool(backend or jobs or scheduler))

@@ -24,7 +24,7 @@ from valuesparse.parsing._parses import Parses, ParseTally
 from valuesparse.parsing._sentences import Sentence, require_sentence
 from valuesparse.threads import resolve
 
-__all__ = ["METHODS", "Parser", "load"]
+__all__ = ["METHODS", "Parser", "load", "require_used"]
 
 #: How trees are found.
 METHODS = ("auto", "exact", "bp", "relaxed", "lp", "ad3")
@@ -38,6 +38,27 @@ _SENTENCES, _WORDS = 4096, 20_000
 _EVERY, _ABOVE, _WITHIN, _LARGEST = range(4)
 # When messages have converged.
 _TOLERANCE = 1e-4
+# What choices of pairs and messages are by default, and which methods have neither.
+_DEFAULTS = {"threshold": 1e-4, "max_rounds": 1, "max_iterations": 10, "damping": 0.0}
+_OBJECTIVES = ("min_size", "min_divergence", "min_joint")
+_MESSAGES = ("max_iterations", "damping")
+
+
+def require_used(method: str, given: Iterable[str]) -> None:
+    """Refuse arguments of `Parser.parse` that a method has no use for.
+
+    Raises
+    ------
+    ValueError
+        It names the first one, and the methods that use it.
+    """
+    for name in given:
+        if method in ("auto", "relaxed") or (method == "bp" and name in _MESSAGES):
+            continue
+        by = "methods 'relaxed' and 'bp' use" if name in _MESSAGES else "method 'relaxed' uses"
+        raise ValueError(f"{name}: method {method!r} makes no use of it, {by} it")
+    if "threshold" in given and any(name in given for name in _OBJECTIVES):
+        raise ValueError("threshold: an objective takes its place, say one of them")
 
 
 class _Trees(NamedTuple):
@@ -145,7 +166,9 @@ class Parser:
         max_iterations : int
             Limit of belief propagation, which ends earlier where no message changes by 1e-4.
         damping : float
-            In [0, 1): the share of the old message that a new one keeps.
+            In [0, 1): the share of the old message that a new one keeps. Like `max_iterations`,
+            for "bp" and "relaxed". Another value than the default of `threshold`, `max_rounds` or
+            these two is refused by a method that makes no use of it.
         min_size, min_divergence, min_joint : optional
             One of them, in place of `threshold`: "relaxed" chooses pairs once, as
             :func:`valuesparse.select` does (RSM10, Algorithm 1), of each sentence by itself. A pair
@@ -200,10 +223,15 @@ class Parser:
         choice, amount = _choice(as_threshold("threshold", threshold), objectives)
         if not relaxed:
             choice = _EVERY
-        if any(value is not None for value in objectives.values()) and (
-            not relaxed or max_rounds != 1
-        ):
-            raise ValueError("an objective is for method 'relaxed', which chooses pairs once then")
+        effort_asked = {
+            "threshold": threshold, "max_rounds": max_rounds,
+            "max_iterations": max_iterations, "damping": damping,
+        }  # fmt: skip
+        chosen = [name for name, value in objectives.items() if value is not None]
+        chosen += [name for name, value in effort_asked.items() if value != _DEFAULTS[name]]
+        require_used(method, chosen)
+        if max_rounds != 1 and any(name in _OBJECTIVES for name in chosen):
+            raise ValueError("an objective is for one round: it chooses pairs once")
         if max_rounds is not None:
             as_count("max_rounds", max_rounds, at_least=0)
         effort = BP(max_iterations=max_iterations, damping=damping, tolerance=_TOLERANCE)
