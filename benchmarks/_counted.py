@@ -84,7 +84,7 @@ class Counted:
         return found
 
     def unary(self, test: Sentences) -> np.ndarray:
-        """Return log P(word | tag) of every token, and at its first what the sentence begins with."""
+        """Return log P(word | tag) of every token; of a first one, with what sentences begin with."""
         scores = []
         for sentence, _ in test:
             for word in sentence:
