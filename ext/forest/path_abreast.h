@@ -124,6 +124,8 @@ class Abreast {
     }
 
   private:
+    // Rows of marginals that are written so soon are asked for on the way there.
+    static constexpr int64_t kSoonBytes = 16 << 10;
     static constexpr int kWide = N / Wide::N;  // vectors of doubles for one of T
     static void widen(Vec<double> x, Wide* out) { out[0] = x; }
     static void widen(Vec<float> x, Wide* out) { x.widen(out); }
@@ -188,20 +190,19 @@ class Abreast {
             for (int k = 0; k < size_; ++k) y_[k] = T(1);
         }
         bool go = true;
+        const bool soon = KEPT && rows_ * size_ * static_cast<int64_t>(sizeof(T)) <= kSoonBytes;
         for (; i < end && go; ++i) {
+            for (int r = 0; r < m_ && soon; ++r) {
+                if (lanes_[r].out) row_prefetch_write(lanes_[r].out + i * d.K, d.K);
+            }
             look(d);
             const V top = largest(d.K, d.e.positive);
             if (i > 0) send(d, d.e.forward, block(i - 1));
-            if (!KEPT) {
-                for (int k = 0; k < d.K; ++k) {  // as row_within
-                    const V y = V::load(y_ + k * N);
-                    touched = V::max(touched, V::where_ge(y, V::set1(D::kTouched), least - y));
-                }
-            }
             T* const a = block(i);
             const bool normalise = i % D::kEvery == D::kEvery - 1;
-            const V high = row_plain_ ? enter<KEPT, true>(d.K, top, normalise, a)
-                                      : enter<KEPT, false>(d.K, top, normalise, a);
+            const V high = row_plain_
+                               ? enter<KEPT, true>(d.K, top, normalise, a, least, &touched)
+                               : enter<KEPT, false>(d.K, top, normalise, a, least, &touched);
             if (normalise) {
                 const V by = powers(high, ~0u);
                 row_plain_ ? scale<true>(d.K, by, a) : scale<false>(d.K, by, a);
@@ -223,15 +224,21 @@ class Abreast {
         return go;
     }
     // psi = exp(x - top) and a = psi * y, not yet scaled where `normalise`: then returns the
-    // largest.
+    // largest. Where psi is not kept, `touched` is above 0 from an entry of y below `least` on.
     template <bool KEPT, bool PLAIN>
-    VS_INLINE V enter(int K, V top, bool normalise, T* a) {
+    VS_INLINE V enter(int K, V top, bool normalise, T* a, V least, V* touched) {
         const V floor = V::set1(Floor<T>::kMessage);
         V high = V::set1(T(0));
         for (int k = 0; k < K; ++k) {
             const V x = V::load(x_ + k * N), y = V::load(y_ + k * N);
             const V psi = PLAIN ? exp_floor<T>(x - top) : exp_shifted<T>(x, top);
-            if (KEPT) psi.store(a + size_ + k * N);
+            if (KEPT) {
+                psi.store(a + size_ + k * N);
+            } else {  // as row_within; where nothing is forbidden no entry is 0
+                const V below = least - y;
+                *touched = V::max(
+                    *touched, PLAIN ? below : V::where_ge(y, V::set1(D::kTouched), below));
+            }
             put<PLAIN>(k, psi, y, psi * y, floor, normalise, a, &high);
         }
         return high;

@@ -297,11 +297,13 @@ void exact_task(vs::PathPass* pass, const vs::Work& work) {
                                          : i + together;
             if (chunks && pass->chunk_end[i].left_out) continue;
             const int m = static_cast<int>(next - i);
-            // The next group starts with its first rows in cache.
+            // The next group starts with its first rows in cache, with few labels with all.
             for (int64_t r = i + m; !chunks && r < last && r < i + m + together; ++r) {
                 const int64_t begin = c.offset[pass->order[r]],
                               n = c.offset[pass->order[r] + 1] - begin;
-                for (int64_t q = 0; q < n && q < Exact<D>::kAhead; ++q) d.prefetch(begin + q);
+                d.prefetch(begin, n < Exact<D>::kAhead || c.n_labels <= vs::kFewLabels
+                                      ? n
+                                      : Exact<D>::kAhead);
             }
             exact_group(pass, d, ticker, chunks, i, m, scratch, work.sums, depth);
             scratch.rewind(mark);

@@ -8,7 +8,7 @@
 namespace vs {
 
 constexpr int kMostTogether = 32;
-constexpr int64_t kFewLabels = 16;
+constexpr int64_t kFewLabels = 24;
 
 // Messages of a lane that take no more lie beside those of the others; longer ones apart.
 constexpr int64_t kStoredBytes = int64_t{256} << 10;

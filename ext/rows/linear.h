@@ -148,7 +148,9 @@ struct Linear {
         return ex > kLowest;
     }
     VS_INLINE void multiply(T* out, const T* y) const { row_times(out, y, K); }
-    VS_INLINE void prefetch(int64_t i) const { row_prefetch(in.unary + i * K, K); }
+    VS_INLINE void prefetch(int64_t i, int64_t rows = 1) const {
+        row_prefetch(in.unary + i * K, rows * K);
+    }
     void ones(T* y) const {
         for (int k = 0; k < Kp; ++k) y[k] = T(1);
     }
