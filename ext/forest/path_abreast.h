@@ -200,9 +200,8 @@ class Abreast {
             if (i > 0) send(d, d.e.forward, block(i - 1));
             T* const a = block(i);
             const bool normalise = i % D::kEvery == D::kEvery - 1;
-            const V high = row_plain_
-                               ? enter<KEPT, true>(d.K, top, normalise, a, least, &touched)
-                               : enter<KEPT, false>(d.K, top, normalise, a, least, &touched);
+            const V high = row_plain_ ? enter<KEPT, true>(d.K, top, normalise, a, least, &touched)
+                                      : enter<KEPT, false>(d.K, top, normalise, a, least, &touched);
             if (normalise) {
                 const V by = powers(high, ~0u);
                 row_plain_ ? scale<true>(d.K, by, a) : scale<false>(d.K, by, a);
@@ -236,8 +235,8 @@ class Abreast {
                 psi.store(a + size_ + k * N);
             } else {  // as row_within; where nothing is forbidden no entry is 0
                 const V below = least - y;
-                *touched = V::max(
-                    *touched, PLAIN ? below : V::where_ge(y, V::set1(D::kTouched), below));
+                *touched =
+                    V::max(*touched, PLAIN ? below : V::where_ge(y, V::set1(D::kTouched), below));
             }
             put<PLAIN>(k, psi, y, psi * y, floor, normalise, a, &high);
         }
