@@ -43,16 +43,20 @@ static void max_sum_forward(const In* t, int K, int Kp, const T* x, T* y, T* wor
     }
 }
 
-// v = y + the scores u[0..K), -inf beyond; y is -inf there.
+// v = y + the scores u[0..K), -inf beyond; y is -inf there. Returns the largest entry.
 template <class T>
-static VS_INLINE void add_scores(const T* y, const T* u, int K, int Kp, T* v) {
+static VS_INLINE T add_scores(const T* y, const T* u, int K, int Kp, T* v) {
     using V = Vec<T>;
     const T lowest = -static_cast<T>(INFINITY);
+    V high = V::set1(lowest);
     for_row<T>(K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
         const V x = whole.value ? V::load(u + k) : V::load_part(u + k, m, lowest);
-        (V::load(y + k) + x).store(v + k);
+        const V z = V::load(y + k) + x;
+        high = V::max(high, z);
+        z.store(v + k);
     });
     for (int k = K; k < Kp; ++k) v[k] = lowest;
+    return high.hmax();
 }
 
 // v_i, position by position. CENTRED: each row less its largest entry, which keeps scores near
@@ -84,19 +88,19 @@ class Prefixes {
         } else {
             for (int k = 0; k < K; ++k) u_[k] = in_.template score_in<T>(position, k, head, tail);
         }
+        T top;
         if (x == nullptr) {
             for (int k = 0; k < Kp; ++k) v[k] = k < K ? scores[k] : lowest;
+            top = row_max(v, K);
         } else {
             if (table_) {
                 send_.send(*table_, x, y_);
             } else {
                 max_sum_forward(in_.transition + edge * K * K, K, Kp, x, y_, u_ + Kp);
             }
-            add_scores(y_, scores, K, Kp, v);
+            top = add_scores(y_, scores, K, Kp, v);
         }
-        if (!CENTRED) return;
-        const T top = row_max(v, K);
-        if (top > lowest) {
+        if (CENTRED && top > lowest) {
             const Vec<T> most = Vec<T>::set1(top);
             for (int k = 0; k < Kp; k += Vec<T>::N) (Vec<T>::load(v + k) - most).store(v + k);
         }
@@ -181,11 +185,15 @@ class BackTrace {
 
   private:
     int sums(const In* x, const In* column) {
+        using V = Vec<In>;
         In* to = column_ + Kp_;
-        for (int l = 0; l < Kp_; l += Vec<In>::N) {
-            (Vec<In>::load(x + l) + Vec<In>::load(column + l)).store(to + l);
+        V high = V::set1(-static_cast<In>(INFINITY));
+        for (int l = 0; l < Kp_; l += V::N) {
+            const V z = V::load(x + l) + V::load(column + l);
+            high = V::max(high, z);
+            z.store(to + l);
         }
-        return row_argmax(to, K_);
+        return row_find(to, K_, high.hmax());
     }
 
     const Input<In>& in_;

@@ -306,17 +306,18 @@ class Exact {
 
     static constexpr int64_t kAhead = 2;  // rows between a prefetch and its use, at least
 
-  private:
-    T* psi_of(const Lane<D>& s, int64_t i) const {
-        return s.psi_rows ? s.psi_rows + i * s.stride : s.psi;
-    }
     // The forward message before a chunk's own part, which starts to count there.
-    void ran_in(Lane<D>& s, T* a) {
+    void ran_in(Lane<D>& s, T* a) const {
         if (s.entry_f) copy(a, s.entry_f);
         if (s.true_f) copy(s.true_f, a);
         s.log_entry = d_.log_sum(a);
         s.scale = s.edge_shift = 0.0;
         s.shift = vs::Sum();
+    }
+
+  private:
+    T* psi_of(const Lane<D>& s, int64_t i) const {
+        return s.psi_rows ? s.psi_rows + i * s.stride : s.psi;
     }
     // Marginals at j from the end, and the backward messages to send from there.
     void meet_and_send(Lane<D>* lanes, int m, int64_t j) {

@@ -3,7 +3,7 @@
 
 #include "forest/path_cut.h"
 #include "forest/path_exact.h"
-#include "forest/path_forward.h"
+#include "forest/path_abreast.h"
 #include "rows/edges.h"
 #include "rows/pack.h"
 #include "forest/level.h"
@@ -157,28 +157,53 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
     const vs::Chains& c = pass->model.arrays;
     Exact<D> engine(d, ticker);
     Lane<D> lanes[vs::kMostTogether];
-    lanes[0].n = 0;  // no compiler knows that m > 0
-    bool ok = true;
-    for (int r = 0; r < m && ok; ++r) {
-        Lane<D>& s = lanes[r];
-        ok = chunks ? chunk_init(s, d, pass, first + r, scratch)
-                    : lane_init(s, d, c, pass->order[first + r],
-                                RowsOf<typename D::In>::row(pass->marginals, c.dtype), scratch);
-        if (!ok) break;
-    }
-    if (ok && pass->one_way) {
-        ok = forward_alone(engine, d, ticker, lanes, m, scratch);
+    lanes[0].n = lanes[0].last = 0;  // no compiler knows that m > 0
+    const bool edges = sums || pass->pairwise || pass->log_left || pass->energies;
+    const int64_t row = d.Kp * static_cast<int64_t>(sizeof(T));
+    const int64_t most = chunks ? vs::kChunkBytes : vs::kStoredBytes;
+    const auto init = [&](Lane<D>& s, int64_t which) {
+        return chunks ? chunk_init(s, d, pass, which, scratch)
+                      : lane_init(s, d, c, pass->order[which],
+                                  RowsOf<typename D::In>::row(pass->marginals, c.dtype), scratch);
+    };
+    const auto finish = [&](Lane<D>& s) {
+        if (pass->one_way && s.status == vs::kOk && !(s.log_end > D::kLeastEnd)) {
+            s.status = vs::kWiden;
+        }
+        if (!pass->one_way) require_little_added(s);
+        finish_lane(pass, d, s);
+    };
+    int which[vs::kMostTogether];  // the number of a lane
+    const auto end_all = [&](vs::Status status) {
         for (int r = 0; r < m; ++r) {
-            Lane<D>& s = lanes[r];
-            if (!ok) s.status = vs::kCancelled;
-            if (s.status == vs::kOk && !(s.log_end > D::kLeastEnd)) s.status = vs::kWiden;
-            finish_lane(pass, d, s);
+            end_items(pass, chunks, first + which[r], first + which[r] + 1, status);
+        }
+    };
+    bool ok = true;
+    for (int r = 0; r < m; ++r) {
+        which[r] = r;
+        ok = ok && init(lanes[r], first + r);
+    }
+    if constexpr (Abreast<D>::kFits) {
+        const bool fits = pass->one_way || (!edges && lanes[0].last * row <= most);
+        if (ok && fits && Abreast<D>::serves(d)) {
+            const int left =
+                abreast(engine, d, ticker, lanes, m, !pass->one_way, scratch, which, finish);
+            if (left < 0) return end_all(vs::kCancelled);
+            m = left;
+            for (int r = 0; r < m && ok; ++r) ok = init(lanes[r], first + which[r]);
+        }
+    }
+    if (m == 0) return;
+    if (ok && pass->one_way) {
+        ok = engine.group_forward(lanes, m, Role::kPass);
+        for (int r = 0; r < m; ++r) {
+            if (!ok) lanes[r].status = vs::kCancelled;
+            finish(lanes[r]);
         }
         return;
     }
-    const bool edges = sums || pass->pairwise || pass->log_left || pass->energies;
-    const int64_t row = d.Kp * static_cast<int64_t>(sizeof(T));
-    if (ok && lanes[0].last * row <= (chunks ? vs::kChunkBytes : vs::kStoredBytes)) {
+    if (ok && lanes[0].last * row <= most) {
         // Short: alpha and psi of all lanes side by side, position by position: one stream.
         const int64_t stride = 2 * m * static_cast<int64_t>(d.Kp);
         T* rows = scratch.array<T>(lanes[0].last * stride);
@@ -204,9 +229,7 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
                 sink.outgoing[r] = scratch.array<T>(lanes[r].n * d.Kp);
                 sink.mass[r] = scratch.array<double>(lanes[r].n);
             }
-            if (scratch.failed) {
-                return end_items(pass, chunks, first, first + m, vs::kNoMemory);
-            }
+            if (scratch.failed) return end_all(vs::kNoMemory);
             ok = engine.group(lanes, m, sink);
             for (int r = 0; r < m && ok; ++r) {
                 require_little_added(lanes[r]);
@@ -221,12 +244,11 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
         }
         for (int r = 0; r < m; ++r) {
             if (!ok) lanes[r].status = vs::kCancelled;
-            require_little_added(lanes[r]);
-            finish_lane(pass, d, lanes[r]);
+            finish(lanes[r]);
         }
         return;
     }
-    end_items(pass, chunks, first, first + m, vs::kNoMemory);
+    end_all(vs::kNoMemory);
 }
 
 // The lane of a split chain that a half pass works in.
@@ -275,11 +297,13 @@ void exact_task(vs::PathPass* pass, const vs::Work& work) {
                                          : i + together;
             if (chunks && pass->chunk_end[i].left_out) continue;
             const int m = static_cast<int>(next - i);
-            // The next group starts with its first rows in cache.
+            // The next group starts with its first rows in cache, with few labels with all.
             for (int64_t r = i + m; !chunks && r < last && r < i + m + together; ++r) {
                 const int64_t begin = c.offset[pass->order[r]],
                               n = c.offset[pass->order[r] + 1] - begin;
-                for (int64_t q = 0; q < n && q < Exact<D>::kAhead; ++q) d.prefetch(begin + q);
+                d.prefetch(begin, n < Exact<D>::kAhead || c.n_labels <= vs::kFewLabels
+                                      ? n
+                                      : Exact<D>::kAhead);
             }
             exact_group(pass, d, ticker, chunks, i, m, scratch, work.sums, depth);
             scratch.rewind(mark);

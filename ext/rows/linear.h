@@ -148,7 +148,9 @@ struct Linear {
         return ex > kLowest;
     }
     VS_INLINE void multiply(T* out, const T* y) const { row_times(out, y, K); }
-    VS_INLINE void prefetch(int64_t i) const { row_prefetch(in.unary + i * K, K); }
+    VS_INLINE void prefetch(int64_t i, int64_t rows = 1) const {
+        row_prefetch(in.unary + i * K, rows * K);
+    }
     void ones(T* y) const {
         for (int k = 0; k < Kp; ++k) y[k] = T(1);
     }
@@ -326,13 +328,17 @@ struct Linear {
     bool trusted(const Product<T>& r, T inverse, double* added) const {
         if (sizeof(T) == 8) return static_cast<double>(r.sum) >= Floor<double>::kTrust;
         using F = Floor<float>;
-        float a = F::kMessage * static_cast<float>(e.reach);
-        if (e.floored) a += F::kTransition * 2.0f * static_cast<float>(K);
-        const float here =
-            (a * static_cast<float>(r.sum_a) + F::kMessage * static_cast<float>(r.sum_b)) *
-            static_cast<float>(inverse);
+        const float here = (floors_of_forward() * static_cast<float>(r.sum_a) +
+                            F::kMessage * static_cast<float>(r.sum_b)) *
+                           static_cast<float>(inverse);
         *added += static_cast<double>(here);
         return here <= F::kTolerance;
+    }
+    // What floors add to a message in float32, of the sum of the forward message sent.
+    float floors_of_forward() const {
+        using F = Floor<float>;
+        const float a = F::kMessage * static_cast<float>(e.reach);
+        return e.floored ? a + F::kTransition * 2.0f * static_cast<float>(K) : a;
     }
     // Can a row of the table be trusted where the other side gives it the mass `y`, its largest
     // entry being near one? Where there is hardly any, entries that the table holds at its floor
@@ -348,10 +354,13 @@ struct Linear {
     // floors of the table and of what was multiplied that they are nothing beside it? One direction
     // alone asks this of each message; both have `trusted`, which asks it of their product.
     VS_INLINE bool untouched(const T* y) const {
-        using F = Floor<T>;
-        const T felt = F::kMessage * static_cast<T>(K) * (e.reach + T(1));
-        const T least = sizeof(T) == 8 ? static_cast<T>(1e-100) : felt * T(1e9);
-        return !row_within(y, K, static_cast<T>(sizeof(T) == 8 ? 1e-300 : 1e-37), least);
+        return !row_within(y, K, kTouched, least_untouched());
+    }
+    // Entries in between are not.
+    static constexpr T kTouched = static_cast<T>(sizeof(T) == 8 ? 1e-300 : 1e-37);
+    T least_untouched() const {
+        const T felt = Floor<T>::kMessage * static_cast<T>(K) * (e.reach + T(1));
+        return sizeof(T) == 8 ? static_cast<T>(1e-100) : felt * T(1e9);
     }
     // The logarithm of the last sum must exceed this, where scaling left its floors behind: K of
     // them are 1e-50 K of it, in float 1e-12 K.

@@ -59,7 +59,7 @@ struct Log {
     }
     bool enter_in_place(const Probe&, double*, double*) const { return false; }
     void multiply(double*, const double*) const {}
-    void prefetch(int64_t) const {}
+    void prefetch(int64_t, int64_t = 1) const {}
     void ones(double* y) const {
         for (int k = 0; k < Kp; ++k) y[k] = 0.0;
     }

@@ -393,8 +393,8 @@ VS_INLINE bool row_held(const T* x, int K) {
 
 // Asks for the cache lines of a row that will be read (written) soon.
 template <class T>
-VS_INLINE void row_prefetch(const T* x, int K) {
-    for (int k = 0; k < K; k += static_cast<int>(64 / sizeof(T))) VS_PREFETCH_READ(x + k);
+VS_INLINE void row_prefetch(const T* x, int64_t K) {
+    for (int64_t k = 0; k < K; k += static_cast<int64_t>(64 / sizeof(T))) VS_PREFETCH_READ(x + k);
 }
 template <class T>
 VS_INLINE void row_prefetch_write(const T* x, int K) {

@@ -1,0 +1,498 @@
+// Passes of Exact for chains of few labels: a sequence, or a chunk, in each lane of vectors.
+//
+// A row of few labels is mostly overhead: its last vector is half empty, and its largest entry, its
+// exponents and its sums are of one number each. Side by side, entry k of all rows is one vector.
+// Each number goes through the operations of Exact in their order, so bits are the same. Lanes are
+// aligned where they begin: one that has ended, or that has not begun on the way back, computes
+// what nobody reads. A lane that meets anything unusual is left to Exact, which says what it was.
+#pragma once
+
+#include <type_traits>
+
+#include "forest/path_exact.h"
+#include "simd/transpose.h"
+
+namespace VS_NS {
+
+template <class D>
+class Abreast {
+  public:
+    using T = typename D::T;
+    using V = Vec<T>;
+    using Wide = Vec<double>;
+    static constexpr int N = V::N;
+    // Here hsum() adds up halves of a vector, as fold() does.
+    static constexpr bool kFits =
+        std::is_same<D, Linear<T, T>>::value && N >= 4 && N <= 8 && VS_LEVEL != VS_LEVEL_NEON;
+
+    static bool serves(const D& d) {
+        return !d.in.c.per_edge && !d.in.c.allowed && !d.e.sparse_forward && d.g.n_tiles == 1;
+    }
+
+    // lanes[0..m), at most N. `meets`: messages both ways. False: no memory.
+    bool open(Lane<D>* lanes, int m, bool meets, const D& d, vs::Scratch& scratch) {
+        lanes_ = lanes;
+        m_ = m;
+        size_ = N * d.K;
+        for (int r = 0; r < N; ++r) well_[r] = true;
+        for (int r = 0; r < m; ++r) {
+            rows_ = lanes[r].n > rows_ ? lanes[r].n : rows_;
+            last_ = lanes[r].last > last_ ? lanes[r].last : last_;
+        }
+        const int64_t padded = N * static_cast<int64_t>(d.Kp);
+        x_ = scratch.array<T>(5 * padded);
+        y_ = x_ + padded;
+        a_ = y_ + padded;
+        p_ = a_ + padded;
+        row_ = p_ + padded;
+        kept_ = meets ? scratch.array<T>(2 * size_ * rows_) : nullptr;
+        return x_ != nullptr && (kept_ != nullptr) == meets;
+    }
+    // Whether all went well in lane r.
+    bool well(int r) const { return well_[r]; }
+
+    // Forward messages. False: cancelled.
+    bool forward(const Exact<D>& engine, const D& d, Ticker& ticker) {
+        plain_ = d.e.positive;
+        for (int64_t i = 0; i < last_;) {
+            int64_t end = last_;
+            for (int r = 0; r < m_; ++r) {
+                const Lane<D>& s = lanes_[r];
+                for (const int64_t at : {int64_t{1}, s.enter, s.last, s.n - 1, s.n}) {
+                    if (at > i && at < end) end = at;
+                }
+            }
+            const bool go =
+                kept_ ? advance<true>(d, ticker, i, end) : advance<false>(d, ticker, i, end);
+            if (!go) return false;
+            for (int r = 0; r < m_; ++r) {
+                if (end == lanes_[r].enter) run_in(engine, d, r, block(end - 1));
+                if (end == lanes_[r].last) end_forward(d, r, block(end - 1));
+            }
+            i = end;
+        }
+        for (int64_t i = last_; kept_ && i < rows_; ++i) {
+            aim(d, i);
+            look(d);
+            const V top = largest(d.K, d.e.positive);
+            T* const psi = block(i) + size_;
+            for (int k = 0; k < d.K; ++k) {
+                exp_shifted<T>(V::load(x_ + k * N), top).store(psi + k * N);
+            }
+        }
+        return true;
+    }
+
+    // Backward messages, and marginals. False: cancelled.
+    bool backward(const D& d, Ticker& ticker) {
+        int64_t first = rows_;
+        for (int r = 0; r < m_; ++r) first = lanes_[r].enter < first ? lanes_[r].enter : first;
+        for (int64_t i = 0; i < D::kEvery; ++i) {
+            scaled_[i] = 0;
+            for (int r = 0; r < N; ++r) {
+                if ((lanes_[r < m_ ? r : 0].n - i) % D::kEvery == 0) scaled_[i] |= 1u << r;
+            }
+        }
+        for (int k = 0; k < size_; ++k) y_[k] = T(1);
+        for (int64_t i = rows_ - 1;; --i) {
+            int64_t end = first;  // the last of those that go alike
+            bool meets = false;
+            for (int r = 0; r < N; ++r) to_[r] = nullptr;
+            for (int r = 0; r < m_; ++r) {
+                const Lane<D>& s = lanes_[r];
+                if (i == s.n - 1) begin_backward(d, r);
+                if (i == s.last) enter_backward(d, r);
+                if (i == s.last - 1) begin_own(r);
+                const bool own = s.enter <= i && i < s.last;
+                meets |= own;
+                if (own && s.out) to_[r] = s.out + i * d.K;
+                for (const int64_t at : {s.n - 1, s.last, s.last - 1, s.enter - 1}) {
+                    if (at < i && at + 1 > end) end = at + 1;
+                }
+            }
+            const bool go = !meets   ? retreat<false, false>(d, ticker, i, end)
+                            : plain_ ? retreat<true, true>(d, ticker, i, end)
+                                     : retreat<false, true>(d, ticker, i, end);
+            if (!go) return false;
+            for (int r = 0; r < m_; ++r) {
+                if (end == lanes_[r].enter) end_backward(d, r);
+            }
+            if (end == first) return true;
+            send(d, d.e.backward, a_);
+            i = end;
+        }
+    }
+
+  private:
+    // Rows of marginals that are written so soon are asked for on the way there.
+    static constexpr int64_t kSoonBytes = 16 << 10;
+    static constexpr int kWide = N / Wide::N;  // vectors of doubles for one of T
+    static void widen(Vec<double> x, Wide* out) { out[0] = x; }
+    static void widen(Vec<float> x, Wide* out) { x.widen(out); }
+
+    // The numbers of position i: those of all lanes, psi behind alpha.
+    T* block(int64_t i) { return kept_ ? kept_ + 2 * i * size_ : a_; }
+    // A row of lane r out of numbers side by side, in the lane's message (Kp,).
+    T* row_of(const D& d, int r, const T* from) const {
+        T* const row = lanes_[r].message;
+        for (int k = 0; k < d.K; ++k) row[k] = from[k * N + r];
+        return row;
+    }
+
+    // Points at the scores of row i.
+    void aim(const D& d, int64_t i) {
+        for (int r = 0; r < N; ++r) {
+            const Lane<D>& s = lanes_[r < m_ ? r : 0];
+            const int64_t at = i < s.n ? i : s.n - 1;
+            const bool head = at == 0 && s.head, tail = at == s.n - 1 && s.tail;
+            step_[r] = i < s.n ? d.K : 0;
+            scores_[r] = d.in.unary + (s.begin + at) * d.K;
+            if (!d.in.decorated(head, tail)) continue;
+            T* const own = row_ + r * d.Kp;
+            d.in.compose(s.begin + at, head, tail, own);
+            scores_[r] = own;
+        }
+    }
+    // x_ = the next scores.
+    VS_INLINE void look(const D& d) {
+        weave<T, N>(scores_, d.K, x_);
+        for (int r = 0; r < N; ++r) scores_[r] += step_[r];
+    }
+    // The largest scores, 0 where all are forbidden; `plain` stays where none is.
+    VS_INLINE V largest(int K, bool positive) {
+        V top = V::load(x_), low = top;
+        for (int k = 1; k < K; ++k) {
+            const V x = V::load(x_ + k * N);
+            top = V::max(top, x);
+            low = V::min(low, x);
+        }
+        const V finite = V::set1(ExpConst<T>::kMostNegative);
+        row_plain_ = positive;
+        if (low.ge(finite) != (1u << N) - 1u) {
+            row_plain_ = plain_ = false;
+            top = V::where_ge(top, finite, top);
+        }
+        return top;
+    }
+
+    // Forward messages of [i, end), in which nothing begins or ends.
+    template <bool KEPT>
+    bool advance(const D& d, Ticker& ticker, int64_t i, int64_t end) {
+        aim(d, i);
+        Wide value[kWide], rest[kWide];
+        for (int q = 0; q < kWide; ++q) {
+            value[q] = Wide::load(value_ + q * Wide::N);
+            rest[q] = Wide::load(rest_ + q * Wide::N);
+        }
+        V touched = V::load(touched_);
+        const V least = V::set1(d.least_untouched());
+        if (i == 0) {
+            for (int k = 0; k < size_; ++k) y_[k] = T(1);
+        }
+        bool go = true;
+        const bool soon = KEPT && rows_ * size_ * static_cast<int64_t>(sizeof(T)) <= kSoonBytes;
+        for (; i < end && go; ++i) {
+            for (int r = 0; r < m_ && soon; ++r) {
+                if (lanes_[r].out) row_prefetch_write(lanes_[r].out + i * d.K, d.K);
+            }
+            look(d);
+            const V top = largest(d.K, d.e.positive);
+            if (i > 0) send(d, d.e.forward, block(i - 1));
+            T* const a = block(i);
+            const bool normalise = i % D::kEvery == D::kEvery - 1;
+            const V high = row_plain_ ? enter<KEPT, true>(d.K, top, normalise, a, least, &touched)
+                                      : enter<KEPT, false>(d.K, top, normalise, a, least, &touched);
+            if (normalise) {
+                const V by = powers(high, ~0u);
+                row_plain_ ? scale<true>(d.K, by, a) : scale<false>(d.K, by, a);
+            }
+            Wide x[kWide];
+            widen(top, x);
+            for (int q = 0; q < kWide; ++q) {  // as Sum::add
+                const Wide sum = value[q] + x[q], more = sum - value[q];
+                rest[q] = rest[q] + ((value[q] - (sum - more)) + (x[q] - more));
+                value[q] = sum;
+            }
+            go = ticker.go_on(m_);
+        }
+        for (int q = 0; q < kWide; ++q) {
+            value[q].store(value_ + q * Wide::N);
+            rest[q].store(rest_ + q * Wide::N);
+        }
+        touched.store(touched_);
+        return go;
+    }
+    // psi = exp(x - top) and a = psi * y, not yet scaled where `normalise`: then returns the
+    // largest. Where psi is not kept, `touched` is above 0 from an entry of y below `least` on.
+    template <bool KEPT, bool PLAIN>
+    VS_INLINE V enter(int K, V top, bool normalise, T* a, V least, V* touched) {
+        const V floor = V::set1(Floor<T>::kMessage);
+        V high = V::set1(T(0));
+        for (int k = 0; k < K; ++k) {
+            const V x = V::load(x_ + k * N), y = V::load(y_ + k * N);
+            const V psi = PLAIN ? exp_floor<T>(x - top) : exp_shifted<T>(x, top);
+            if (KEPT) {
+                psi.store(a + size_ + k * N);
+            } else {  // as row_within; where nothing is forbidden no entry is 0
+                const V below = least - y;
+                *touched =
+                    V::max(*touched, PLAIN ? below : V::where_ge(y, V::set1(D::kTouched), below));
+            }
+            put<PLAIN>(k, psi, y, psi * y, floor, normalise, a, &high);
+        }
+        return high;
+    }
+    // Entry k of psi * y into `a`, held at the floor; where it is yet to be scaled, x_ says where
+    // it is no zero.
+    template <bool PLAIN>
+    VS_INLINE void put(int k, V psi, V y, V z, V floor, bool normalise, T* a, V* high) {
+        if (normalise) {
+            *high = V::max(*high, z);
+            z.store(a + k * N);
+            if (!PLAIN) V::where_positive(psi, y, V::set1(T(1))).store(x_ + k * N);
+        } else {
+            const V most = V::max(z, floor);
+            (PLAIN ? most : V::where_positive(psi, y, most)).store(a + k * N);
+        }
+    }
+    template <bool PLAIN>
+    VS_INLINE void scale(int K, V by, T* a) {
+        const V floor = V::set1(Floor<T>::kMessage), one = V::set1(T(1));
+        for (int k = 0; k < K; ++k) {
+            const V most = V::max(V::load(a + k * N) * by, floor);
+            (PLAIN ? most : V::where_ge(V::load(x_ + k * N), one, most)).store(a + k * N);
+        }
+    }
+    // 2^-e of the exponents e of `high` in the lanes asked for, else 1.
+    VS_INLINE V powers(V high, unsigned lanes) {
+        T largest[N], by[N];
+        high.store(largest);
+        for (int r = 0; r < N; ++r) {
+            const int e = lanes >> r & 1u ? exponent_of(largest[r]) : 0;
+            by[r] = power_of_two(-e, T(0));
+            exponents_[r] += e;
+            lowest_[r] = e < lowest_[r] ? e : lowest_[r];
+        }
+        return V::load(by);
+    }
+    void run_in(const Exact<D>& engine, const D& d, int r, T* a) {
+        Lane<D>& s = lanes_[r];
+        T* const row = row_of(d, r, a);
+        engine.ran_in(s, row);
+        for (int k = 0; k < d.K; ++k) a[k * N + r] = row[k];
+        value_[r] = rest_[r] = 0.0;
+        touched_[r] = T(0);
+        exponents_[r] = 0;
+    }
+    void end_forward(const D& d, int r, const T* a) {
+        Lane<D>& s = lanes_[r];
+        const T* const row = row_of(d, r, a);
+        s.log_end = d.log_sum(row);
+        if (s.left_f) std::memcpy(s.left_f, row, sizeof(T) * static_cast<size_t>(d.Kp));
+        s.shift.value = value_[r];
+        s.shift.rest = rest_[r];
+        s.scale = static_cast<double>(exponents_[r]);
+        well_[r] = lowest_[r] > D::kLowest && !(touched_[r] > T(0));
+    }
+
+    void begin_backward(const D& d, int r) {
+        for (int k = 0; k < d.K; ++k) y_[k * N + r] = T(1);
+        lowest_[r] = 0;
+    }
+    // The message into a chunk's own part.
+    void enter_backward(const D& d, int r) {
+        Lane<D>& s = lanes_[r];
+        if (s.entry_b) {
+            const T* const row = row_of(d, r, y_);
+            std::memcpy(s.entry_b, row, sizeof(T) * static_cast<size_t>(d.Kp));
+        }
+        if (!s.true_b) return;
+        for (int k = 0; k < d.K; ++k) y_[k * N + r] = s.true_b[k];
+    }
+    void begin_own(int r) {
+        least_[r] = static_cast<T>(INFINITY);
+        most_[r] = added_[r] = T(0);
+    }
+    void end_backward(const D& d, int r) {
+        // Sums of what floors have added are not made in the order of Exact, which decides where
+        // they are near their bounds.
+        constexpr double kNear = 0.99;
+        Lane<D>& s = lanes_[r];
+        std::memcpy(s.y, row_of(d, r, y_), sizeof(T) * static_cast<size_t>(d.Kp));
+        s.added = static_cast<double>(added_[r]);
+        well_[r] =
+            well_[r] && lowest_[r] > D::kLowest && least_[r] > T(0) &&
+            (sizeof(T) == 8 ? static_cast<double>(least_[r]) >= Floor<double>::kTrust
+                            : static_cast<double>(most_[r]) <= kNear * Floor<float>::kTolerance &&
+                                  s.added <= kNear * Floor<float>::kMostAdded);
+    }
+
+    // Backward messages, and where lanes meet marginals, from i down to `end`. The message that
+    // goes on stands in a_.
+    template <bool PLAIN, bool MEETS>
+    bool retreat(const D& d, Ticker& ticker, int64_t i, int64_t end) {
+        V least = V::load(least_), most = V::load(most_), added = V::load(added_);
+        const V from_a = V::set1(static_cast<T>(d.floors_of_forward()));
+        const V from_b = V::set1(Floor<T>::kMessage);
+        T* to[N];
+        int64_t step[N];
+        for (int r = 0; r < N; ++r) {
+            to[r] = to_[r] ? to_[r] : row_ + r * d.Kp;
+            step[r] = to_[r] ? d.K : 0;
+        }
+        bool go = true;
+        for (;; --i) {
+            const unsigned scaled = scaled_[i % D::kEvery];
+            V sum = V::set1(T(0)), sum_a = sum, sum_b = sum;
+            const V high = meet<PLAIN, MEETS>(d.K, block(i), scaled != 0, &sum, &sum_a, &sum_b);
+            if (scaled) scale<PLAIN>(d.K, powers(high, scaled), a_);
+            if (MEETS) {
+                const V inverse = V::set1(T(1)) / sum;
+                least = V::min(least, sum);
+                if (sizeof(T) == 4) {
+                    const V here = (from_a * sum_a + from_b * sum_b) * inverse;
+                    most = V::max(most, here);
+                    added = added + here;
+                }
+                for (int k = 0; k < d.K; ++k) {
+                    (V::load(p_ + k * N) * inverse).store(p_ + k * N);
+                }
+                unweave<T, N>(p_, d.K, to);
+                for (int r = 0; r < N; ++r) to[r] -= step[r];
+            }
+            go = ticker.go_on(m_);
+            if (i == end || !go) break;
+            send(d, d.e.backward, a_);
+        }
+        least.store(least_);
+        most.store(most_);
+        added.store(added_);
+        return go;
+    }
+    // p = alpha * y with its sum, and the message that goes on, psi * y, as enter() leaves it.
+    template <bool PLAIN, bool MEETS>
+    VS_INLINE V meet(int K, const T* alpha, bool normalise, V* sum, V* sum_a, V* sum_b) {
+        const T* const psi = alpha + size_;
+        const V floor = V::set1(Floor<T>::kMessage);
+        V part[N], high = V::set1(T(0));
+        each<N>([&](auto j) VS_INLINE_LAMBDA { part[j] = V::set1(T(0)); });
+        for (int k0 = 0; k0 < K; k0 += N) {
+            each<N>([&](auto j) VS_INLINE_LAMBDA {
+                const int k = k0 + j;
+                if (k >= K) return;
+                const V y = V::load(y_ + k * N), u = V::load(psi + k * N);
+                if (MEETS) {
+                    const V a = V::load(alpha + k * N), z = a * y;
+                    z.store(p_ + k * N);
+                    part[j] = part[j] + z;
+                    if (sizeof(T) == 4) {
+                        *sum_a = *sum_a + a;
+                        *sum_b = *sum_b + y;
+                    }
+                }
+                put<PLAIN>(k, u, y, u * y, floor, normalise, a_, &high);
+            });
+        }
+        if (MEETS) *sum = fold(part);
+        return high;
+    }
+    // The sum of the lanes of a vector that lie apart here, as hsum() makes it.
+    static VS_INLINE V fold(V (&part)[N]) {
+        if (N == 8) {
+            each<N / 2>([&](auto j) VS_INLINE_LAMBDA { part[j] = part[j] + part[j + N / 2]; });
+        }
+        return (part[0] + part[2]) + (part[1] + part[3]);
+    }
+
+    // y_ = messages out of `a`, as tile.h makes them.
+    void send(const D& d, const T* e, const T* a) {
+        const int width = d.g.width(0), columns = d.g.lone ? d.K - 1 : d.K;
+        int k = 0;
+        for (; k + 8 <= columns; k += 8) columns_of<8>(d.K, width, e + k, a, y_ + k * N);
+        switch (columns - k) {
+#define VS_COLUMNS(M)                                    \
+    case M:                                              \
+        columns_of<M>(d.K, width, e + k, a, y_ + k * N); \
+        break;
+            VS_COLUMNS(1)
+            VS_COLUMNS(2)
+            VS_COLUMNS(3)
+            VS_COLUMNS(4)
+            VS_COLUMNS(5)
+            VS_COLUMNS(6)
+            VS_COLUMNS(7)
+#undef VS_COLUMNS
+        }
+        if (!d.g.lone) return;
+        V part[N];
+        each<N>([&](auto j) VS_INLINE_LAMBDA { part[j] = V::set1(T(0)); });
+        e += d.g.lone_offset();
+        for (int l0 = 0; l0 < d.K; l0 += N) {
+            each<N>([&](auto j) VS_INLINE_LAMBDA {
+                const int l = l0 + j;
+                if (l < d.K) part[j] = V::fma(V::load(a + l * N), V::set1(e[l]), part[j]);
+            });
+        }
+        fold(part).store(y_ + (d.K - 1) * N);
+    }
+    template <int M>
+    static VS_INLINE void columns_of(int K, int width, const T* e, const T* a, T* y) {
+        V sum[M];
+        each<M>([&](auto j) VS_INLINE_LAMBDA { sum[j] = V::set1(T(0)); });
+        for (int l = 0; l < K; ++l, e += width) {
+            const V x = V::load(a + l * N);
+            each<M>([&](auto j) VS_INLINE_LAMBDA { sum[j] = V::fma(x, V::set1(e[j]), sum[j]); });
+        }
+        each<M>([&](auto j) VS_INLINE_LAMBDA { sum[j].store(y + j * N); });
+    }
+
+    Lane<D>* lanes_ = nullptr;
+    int m_ = 0;
+    int64_t size_ = 0;               // numbers of one kind at a position
+    int64_t rows_ = 0, last_ = 0;    // positions; those with forward messages
+    T *x_ = nullptr, *y_ = nullptr;  // (K, N): scores, what comes in,
+    T *a_ = nullptr, *p_ = nullptr;  // what goes out, products
+    T* row_ = nullptr;               // (N, Kp)
+    T* kept_ = nullptr;              // (rows, 2, K, N): forward messages, local factors
+    const T* scores_[N];             // the next rows
+    int64_t step_[N];                // and how far it is to those after them
+    T* to_[N];                       // rows of marginals, or null
+    bool plain_ = false;             // nothing has been forbidden; nor in this row
+    bool row_plain_ = false;
+    bool well_[N];
+    unsigned scaled_[D::kEvery];  // the lanes whose backward messages are scaled, by position
+    double value_[N] = {}, rest_[N] = {};  // of each lane's Sum
+    int64_t exponents_[N] = {}, lowest_[N] = {};
+    T touched_[N] = {};  // above 0: an entry that a floor may have made
+    T least_[N] = {}, most_[N] = {}, added_[N] = {};  // least mass; largest, all that floors added
+};
+
+// Passes of lanes[0..m), longest first, as far as they can be had side by side: what is left to
+// Exact moves to the front, in order, with its number in `which`. Returns how many, or -1:
+// cancelled.
+template <class D, class Finish>
+int abreast(const Exact<D>& engine, const D& d, Ticker& ticker, Lane<D>* lanes, int m, bool meets,
+            vs::Scratch& scratch, int* which, Finish finish) {
+    constexpr int N = Abreast<D>::N;
+    int left = 0;
+    for (int first = 0; first < m; first += N) {
+        const int size = m - first < N ? m - first : N;
+        const vs::Scratch::Mark mark = scratch.mark();
+        Abreast<D> group;
+        const bool worth = 2 * size > N && group.open(lanes + first, size, meets, d, scratch);
+        if (worth && !(group.forward(engine, d, ticker) && (!meets || group.backward(d, ticker)))) {
+            return -1;
+        }
+        for (int r = first; r < first + size; ++r) {
+            if (worth && group.well(r - first)) {
+                finish(lanes[r]);
+            } else {
+                which[left++] = r;
+            }
+        }
+        scratch.rewind(mark);
+    }
+    return left;
+}
+
+}  // namespace VS_NS

@@ -1,0 +1,119 @@
+"""Few labels: sequences, or chunks, in the lanes of vectors have the bits that each has alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from checks import assert_exact, assert_same_bits, chain, refused
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import Arrays, first_infeasible
+from strategies import chains, examples, random_chain
+
+import valuesparse as vs
+from valuesparse import _forest as native
+from valuesparse.inference import _forest
+
+pytestmark = pytest.mark.simd
+
+#: As many sequences as fill lanes, some more than that, and too few.
+LENGTHS = [[7] * 8, [9, 9, 8, 8, 7, 7, 6, 5, 3, 2, 1, 0], [40, 12, 12, 11, 1], [33, 2, 1]]
+
+
+@pytest.fixture(autouse=True)
+def _rule() -> Iterator[None]:
+    yield
+    native.cut_chains()
+
+
+def each_alone(model: Arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return answers of sequences, one a call: there is nothing beside them.
+
+    Marginals and log Z of passes both ways, and log Z of one way.
+    """
+    each = [chain(one(model, at)) for at in range(len(model.lengths))]
+    found = [vs.infer(m, threads=1) for m in each]
+    return (
+        np.concatenate([r.marginals for r in found]),
+        np.concatenate([r.log_z for r in found]),
+        np.concatenate([_forest.log_z(m, 1) for m in each]),
+    )
+
+
+def one(model: Arrays, at: int) -> Arrays:
+    first = int(model.lengths[:at].sum())
+    last = first + int(model.lengths[at])
+    return Arrays(
+        model.unary[first:last],
+        model.transition,
+        model.lengths[at : at + 1],
+        model.start,
+        model.end,
+        None if model.allowed is None else model.allowed[first:last],
+    )
+
+
+def assert_as_alone(model: Arrays) -> None:
+    marginals, log_z, one_way = each_alone(model)
+    together = chain(model)
+    for threads in (1, 3):
+        r = vs.infer(together, threads=threads)
+        assert_same_bits(r.marginals, marginals)
+        assert_same_bits(r.log_z, log_z)
+        assert_same_bits(_forest.log_z(together, threads), one_way)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17, 25, 33, 49])
+def test_bits_of_each_alone(k: int, dtype: type) -> None:
+    rng = np.random.default_rng(k)
+    for lengths in LENGTHS:
+        for scale in (1.0, 30.0):
+            assert_as_alone(random_chain(rng, lengths, k, scale=scale, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("forbidden", "extreme"), [(0.02, 0.0), (0.2, 0.0), (0.0, 0.01)])
+def test_bits_where_lanes_are_left(forbidden: float, extreme: float, dtype: type) -> None:
+    """A few lanes hold what linear arithmetic in vectors does not, beside others that it does."""
+    rng = np.random.default_rng(1)
+    for k in (3, 6, 9):
+        for lengths in LENGTHS:
+            model = random_chain(rng, lengths, k, forbidden=forbidden, extreme=extreme, dtype=dtype)
+            if first_infeasible(model) is None:
+                assert_as_alone(model)
+
+
+def test_a_dead_lane_is_named() -> None:
+    rng = np.random.default_rng(2)
+    model = random_chain(rng, [6] * 8, 3)
+    model.unary[6 * 5 + 4] = -np.inf
+    with refused(vs.InfeasibleError) as info:
+        vs.infer(chain(model))
+    assert (info.value.sequence, info.value.position) == (5, 4)
+
+
+@given(chains(max_labels=3, max_length=4, max_sequences=9))
+@examples(100)
+def test_against_enumeration(model: Arrays) -> None:
+    if first_infeasible(model) is None:
+        assert_exact(model, vs.infer(chain(model), threads=1))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@given(n=st.integers(30, 90), k=st.integers(1, 5), chunk=st.integers(2, 9), seed=st.integers(0, 99))
+@examples(60)
+def test_chunks(dtype: type, n: int, k: int, chunk: int, seed: int) -> None:
+    """Chunks that enter each other wrongly, or well, beside short sequences."""
+    rng = np.random.default_rng(seed)
+    model = random_chain(rng, [n, 5, 5, 4, 4], k, scale=0.3 + seed % 3, dtype=dtype)
+    native.cut_chains(20, chunk, 1 + seed % 4)
+    cut = vs.infer(chain(model), threads=1)
+    assert_same_bits(vs.infer(chain(model), threads=3).marginals, cut.marginals)
+    native.cut_chains(-1)
+    whole = vs.infer(chain(model), threads=1)
+    near = {"rtol": 0, "atol": 1e-12 if dtype == np.float64 else 1e-5}
+    np.testing.assert_allclose(cut.marginals, whole.marginals, **near)
+    np.testing.assert_allclose(cut.log_z, whole.log_z, rtol=1e-12 if dtype == np.float64 else 1e-6)
