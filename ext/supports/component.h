@@ -1,6 +1,5 @@
 // A component: messages upward, from children to parents, then downward, which meet those in
 // marginals and a proof. A chain goes up from its first position to its last.
-//
 //   a_i = psi_i prod over children c of (a_c W), x_ic = psi_i b_i prod over the others of (a_c W),
 //   b_c = W x_ic, p_i in proportion to a_i b_i
 //   m = q / sum q, q = a.l b.l, G = a.g + b.g, U = sum ((a.l + a.e) (b.l + b.e) - q) / sum q
@@ -65,6 +64,9 @@ class Component : private Positions {
     static constexpr int64_t kMost = 32;
     // Messages are read again whose slack is at least this much of another's.
     static constexpr float kLoose = 0.2f;
+    // Messages begin with smaller shares after one that had to look again, or that lost more than
+    // kLoss of the tolerance: by which factors, and down to what.
+    static constexpr double kFall = 0.5, kRise = 1.3, kStart = 0.05, kLoss = 1.5;
     // Of exponentials.
     static constexpr double kRounding = 16.0 * 0x1p-24;
 
@@ -80,7 +82,7 @@ class Component : private Positions {
     float* q_;
     Enclosure others_, x_;  // psi b, and what of it was multiplied in; what is to be sent down
     int64_t n_children_ = 0;
-    double spent_ = 0.0, lost_ = 0.0;
+    double spent_ = 0.0, lost_ = 0.0, start_ = 1.0;
     vs::Sum logs_;                 // of all that rows were divided by
     double ends_[2] = {0.0, 0.0};  // what adding scores of the ends rounds, of log-odds
     int64_t read_rows_ = 0, read_columns_ = 0, repairs_ = 0, sent_ = 0;
@@ -102,18 +104,21 @@ class Component : private Positions {
     // True: proved within the tolerance. `tightness` is of what a message may leave out.
     bool attempt(double tightness) {
         lost_ = 0.0;
+        start_ = 1.0;
         logs_ = vs::Sum();
         return go_up(tightness) && go_down(tightness);
     }
 
     bool send(const Side& s, const Enclosure& x, const float* w, const float* v, double tightness) {
         const double spare = kSpare * tightness * p_.tol;
-        const double first = least_of(1e-2, most_of(p_.tol * tightness, 1e-4));
+        const double first = start_ * least_of(1e-2, most_of(p_.tol * tightness, 1e-4));
         message_.send(s, x, w, v, spare, first, 1e-6, most());
         const Step& step = message_.step;
         spent_ += static_cast<double>(step.rows) + kColumn * static_cast<double>(step.columns) +
                   kLook * static_cast<double>(step.looks) + kOther;
         ++sent_;
+        start_ = step.looks > 1 || wide(tightness) ? most_of(kStart, kFall * start_)
+                                                   : least_of(1.0, kRise * start_);
         over_ = over_ || !step.ok || spent_ > limit();
         read_rows_ += step.rows;
         read_columns_ += step.columns;
@@ -260,7 +265,7 @@ class Component : private Positions {
 
     // Has the message lost more than its share of the tolerance?
     bool wide(double tightness) const {
-        return message_.step.lost > 0.3 * tightness * p_.tol + 4.0 * sum_error(t_.kp);
+        return message_.step.lost > kLoss * tightness * p_.tol + 4.0 * sum_error(t_.kp);
     }
     // Lists the labels with most slack.
     int64_t widest(const float* e) {

@@ -233,7 +233,7 @@ class Supports:
         radius, slack, error = (np.empty(part.size) for _ in range(3))
         taken, counts = native.infer(
             self.table, order, model.unary[at], start, end, mask,
-            np.flatnonzero((sizes > 1) & (sizes <= _LONGEST)), tol, price, workers, marginals,
+            np.flatnonzero((sizes > 0) & (sizes <= _LONGEST)), tol, price, workers, marginals,
             radius, slack, error, bounds, watch.left(), progress, watch.late, budget,
         )  # fmt: skip
         self.taken[inside] |= taken
