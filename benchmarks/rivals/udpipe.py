@@ -40,7 +40,16 @@ def train(
     projective: bool,
     single_root: bool,
 ) -> None:
-    """Train a parser and keep it in a file; where trees are not projective, that swaps words."""
+    """Train a parser and keep it in a file; where trees are not projective, that swaps words.
+
+    UDPipe wants a single root to be labelled "root".
+    """
+    single_root &= all(
+        label == "root"
+        for s in sentences
+        for head, label in zip(s.heads, s.labels, strict=True)
+        if head == 0
+    )
     options = [f"iterations={epochs}", f"single_root={int(single_root)}"]
     if not projective:
         options += ["transition_system=swap", "transition_oracle=static_lazy"]
