@@ -84,7 +84,7 @@ class Counted:
         return found
 
     def unary(self, test: Sentences) -> np.ndarray:
-        """Return log P(word | tag) of every token; of a first one, with what sentences begin with."""
+        """Return log P(word | tag) of each token, at the first with what sentences begin with."""
         scores = []
         for sentence, _ in test:
             for word in sentence:

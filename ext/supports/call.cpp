@@ -68,17 +68,26 @@ void group_task(void* context, int64_t task, int worker) {
     }
 }
 
-// The largest and the least finite score.
+// The largest and the least finite score. Several at a time, as each waits for the one before.
 template <class In>
 void limits(const In* x, int64_t n, double* high, double* low) {
-    *high = -std::numeric_limits<double>::infinity();
-    *low = -*high;
-    for (int64_t i = 0; i < n; ++i) {
-        const double v = static_cast<double>(x[i]);
-        if (v < -std::numeric_limits<double>::max()) continue;
-        *high = v > *high ? v : *high;
-        *low = v < *low ? v : *low;
+    constexpr int64_t lanes = 8;
+    constexpr In inf = std::numeric_limits<In>::infinity(), most = std::numeric_limits<In>::max();
+    In above[lanes], below[lanes];
+    std::fill_n(above, lanes, -inf);
+    std::fill_n(below, lanes, inf);
+    const auto look = [&](In v, int64_t j) {
+        above[j] = v > above[j] ? v : above[j];
+        const In finite = v < -most ? inf : v;
+        below[j] = finite < below[j] ? finite : below[j];
+    };
+    int64_t i = 0;
+    for (; i + lanes <= n; i += lanes) {
+        for (int64_t j = 0; j < lanes; ++j) look(x[i + j], j);
     }
+    for (; i < n; ++i) look(x[i], 0);
+    *high = static_cast<double>(*std::max_element(above, above + lanes));
+    *low = static_cast<double>(*std::min_element(below, below + lanes));
 }
 
 // The median, 0 where there is none; shuffles.
@@ -136,12 +145,20 @@ void exponentials(const In* transition, Table* t) {
 // columns = rows transposed, block by block.
 void transpose(Table* t) {
     constexpr int64_t step = 16;
-    for (int64_t i = 0; i < t->k; i += step) {
-        for (int64_t j = 0; j < t->k; j += step) {
-            const int64_t bottom = std::min(t->k, i + step), right = std::min(t->k, j + step);
-            for (int64_t c = j; c < right; ++c) {
-                float* out = t->columns.data() + c * t->kp;
-                for (int64_t r = i; r < bottom; ++r) out[r] = t->rows[at(r * t->kp + c)];
+    const int64_t k = t->k, kp = t->kp;
+    const float* const rows = t->rows.data();
+    float* const columns = t->columns.data();
+    float block[step * step];
+    for (int64_t i = 0; i < k; i += step) {
+        const int64_t height = std::min(k - i, step);
+        for (int64_t j = 0; j < k; j += step) {
+            const int64_t width = std::min(k - j, step);
+            for (int64_t r = 0; r < height; ++r) {
+                const float* const from = rows + (i + r) * kp + j;
+                for (int64_t c = 0; c < width; ++c) block[c * step + r] = from[c];
+            }
+            for (int64_t c = 0; c < width; ++c) {
+                std::copy_n(block + c * step, height, columns + (j + c) * kp + i);
             }
         }
     }
