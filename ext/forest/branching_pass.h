@@ -264,6 +264,7 @@ class BranchingBlock {
                 p.multiply_exp(k, x, probe.shift());
             }
             *scale += static_cast<double>(p.narrow(alpha(s)));
+            w_.clear_pads(alpha(s));  // a row of ones may have been begun there
             w_.scratch.rewind(mark);
         }
     }

@@ -208,3 +208,12 @@ def test_windows_where_nothing_is_forgotten() -> None:
     r = vs.infer(model, work=0.3 * full(model))
     valid(r, vs.infer(model), 0.3 * full(model))
     assert r.stats["multiply_adds"] < 0.2 * full(model)
+
+
+def test_labels_that_nothing_leads_to() -> None:
+    """A column that is forbidden as a whole is compared with nothing, and nobody is warned."""
+    rng = np.random.default_rng(8)
+    table = rng.normal(size=(20, 20))
+    table[:, 3] = -np.inf
+    model = vs.Chain(rng.normal(size=(300, 20)), table)
+    valid(vs.infer(model, work=400), vs.infer(model), 400)

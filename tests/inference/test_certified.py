@@ -465,3 +465,13 @@ def test_a_price_with_a_list_writes_no_dense_array(work: float) -> None:
     np.testing.assert_array_equal(np.where(listed >= 0.01, listed, 0.0), expected)
     np.testing.assert_array_equal(r.error, dense.error)
     np.testing.assert_array_equal(r.log_z, dense.log_z)
+
+
+def test_the_tolerance_that_an_error_tells_is_taken() -> None:
+    rng = np.random.default_rng(11)
+    for k in range(1, 30):
+        model = vs.Chain(30 * rng.normal(size=(k + 2, k)), rng.normal(size=(k, k)))
+        with pytest.raises(ValueError, match="ask for at least that") as error:
+            vs.infer(model, tol=1e-300)
+        told = float(str(error.value).split("is below ")[1].split(",")[0])
+        assert (vs.infer(model, tol=told).error <= told).all()

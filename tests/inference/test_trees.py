@@ -407,3 +407,15 @@ def test_a_product_that_leaves_the_range_and_returns(dtype: type) -> None:
             np.testing.assert_allclose(
                 r.marginals, np.tile([0.7310586, 0.2689414], (n + 1, 1)), 1e-5
             )
+
+
+@pytest.mark.simd
+def test_a_hub_alone_in_its_block(dtype: type, rng: np.random.Generator) -> None:
+    """Its product is wide, and begun as a row of ones whose pads are no labels."""
+    for n in (94, 95, 190):  # blocks end behind 95 nodes at these labels, in float32
+        k = 130
+        unary, table = rng.normal(size=(n + 1, k)).astype(dtype), rng.normal(size=(k, k))
+        table = table.astype(dtype)
+        r = vs.infer(vs.Tree(np.r_[-1, np.zeros(n, dtype=int)], unary, table))
+        below = np.log(np.exp(unary[1:].astype(float)) @ np.exp(table.astype(float)).T).sum(axis=0)
+        np.testing.assert_allclose(r.log_z, np.logaddexp.reduce(below + unary[0]), rtol=1e-6)

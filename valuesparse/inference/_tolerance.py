@@ -59,10 +59,10 @@ def infer(
     assert tol is not None
     wanted = as_probability("tol", tol)
     least = _certified.floor_of(model)
-    if wanted < least:
+    if wanted < least:  # the number that is told has three digits, and is rounded up
         raise ValueError(
-            f"tol={wanted:g} is below {least:.3g}, what rounding leaves to prove for sequences or "
-            f"trees of this size, {model.n_labels} labels and these scores; ask for at least that"
+            f"tol={wanted:g} is below {1.006 * least:.3g}, what rounding leaves to prove for "
+            f"sequences or trees of this size, {model.n_labels} labels and these scores; ask for at least that"
         )
     why = f"tol={wanted:g}"
     fits = fitting(model, wanted)

@@ -54,6 +54,8 @@ def windows(
         return []
     table = model.transition.astype(np.float64)
     columns, rows = ((table.min(axis=axis), table.max(axis=axis)) for axis in (0, 1))
+    if not np.isfinite(columns[0]).all():
+        return []  # forbidden pairs are infinitely far from the others
     sides = [((low + high) / 2, float((high - low).max()) + 1e-6) for low, high in (columns, rows)]
     if not all(radius < _LARGEST_RADIUS for _, radius in sides):
         return []
