@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import ROUND_CEILING, Context
 from typing import Any
 
 import numpy as np
@@ -59,10 +60,12 @@ def infer(
     assert tol is not None
     wanted = as_probability("tol", tol)
     least = _certified.floor_of(model)
-    if wanted < least:  # the number that is told has three digits, and is rounded up
+    if wanted < least:
+        told = Context(prec=3, rounding=ROUND_CEILING).create_decimal(least)
         raise ValueError(
-            f"tol={wanted:g} is below {1.006 * least:.3g}, what rounding leaves to prove for "
-            f"sequences or trees of this size, {model.n_labels} labels and these scores; ask for at least that"
+            f"tol={wanted:g} is below {float(told):.3g}, what rounding leaves to prove for "
+            f"sequences or trees of this size, {model.n_labels} labels and these scores; ask for "
+            "at least that"
         )
     why = f"tol={wanted:g}"
     fits = fitting(model, wanted)
