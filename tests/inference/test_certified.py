@@ -35,6 +35,7 @@ def feasible(model: vs.Chain) -> bool:
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take float32 however little it gains."""
     monkeypatch.setattr(_asked, "_LEAST_LABELS", 1)
+    monkeypatch.setattr(_asked, "_LEAST_IN_TREES", 1)
     monkeypatch.setattr(_asked, "_LEAST_WORK", 0)
 
 

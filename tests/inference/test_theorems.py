@@ -144,6 +144,7 @@ def test_section_2_no_message_enlarges_a_radius(cases: int) -> None:
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take float32 however little it gains."""
     monkeypatch.setattr(_asked, "_LEAST_LABELS", 1)
+    monkeypatch.setattr(_asked, "_LEAST_IN_TREES", 1)
     monkeypatch.setattr(_asked, "_LEAST_WORK", 0)
 
 

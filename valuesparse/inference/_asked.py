@@ -30,7 +30,7 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 #: Fewer labels, or less work in all, gain next to nothing from float32.
-_LEAST_LABELS, _LEAST_WORK = 16, 1e6
+_LEAST_LABELS, _LEAST_IN_TREES, _LEAST_WORK = 20, 16, 1e6
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 #: Which counts of components sum up; of the others, the rounds, the largest counts.
 _SUMMED = np.array([True] * 6 + [False] + [True] * 3)
@@ -67,8 +67,8 @@ def pays_single(model: Chain | Tree) -> bool:
     """Return whether float32 is faster for a model of float64."""
     n, _, count = model.forest.shape
     price = 2.0 * model.n_labels**2 * max(0, n - count)
-    wide = model.n_labels >= _LEAST_LABELS and price >= _LEAST_WORK
-    return wide and model.forest.listed is None
+    least = _LEAST_LABELS if isinstance(model, Chain) else _LEAST_IN_TREES
+    return model.n_labels >= least and price >= _LEAST_WORK and model.forest.listed is None
 
 
 def fitting(model: Chain | Tree, tol: float) -> npt.NDArray[np.bool_]:
