@@ -178,8 +178,7 @@ def times(run: Run, language: str) -> Row:
                 row["added"].append(0)
                 row["ms"].append(without_siblings(parser, sentence, run.samples))
                 continue
-            how = how_of(name, amount)
-            parse = lambda s=sentence, h=how: parsed(parser, [s], h)  # noqa: E731
+            parse = partial(parsed, parser, [sentence], how_of(name, amount))
             row["added"].append(parse().used)
             row["ms"].append(_clock(parse, run.samples))
     if siblings:

@@ -261,10 +261,9 @@ def predict(
     source_of = click.get_current_context().get_parameter_source
     said = [name for name in _TUNING if source_of(name) is not ParameterSource.DEFAULT]
     try:
-        require_used(options["method"], said)
+        require_used(options["method"], said, lambda name: f"--{name.replace('_', '-')}")
     except ValueError as error:
-        name, _, why = str(error).partition(":")
-        raise click.UsageError(f"--{name.replace('_', '-')}:{why}") from None
+        raise click.UsageError(str(error)) from None
     sources = given(inputs)
     where = output if output_dir is None else f"{output_dir}{os.sep}"
     folder = folder_asked(where, sources, bool(backend or jobs or scheduler))

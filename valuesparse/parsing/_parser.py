@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from inspect import signature
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
@@ -38,14 +39,13 @@ _SENTENCES, _WORDS = 4096, 20_000
 _EVERY, _ABOVE, _WITHIN, _LARGEST = range(4)
 # When messages have converged.
 _TOLERANCE = 1e-4
-# What choices of pairs and messages are by default, and which methods have neither.
-_DEFAULTS = {"threshold": 1e-4, "max_rounds": 1, "max_iterations": 10, "damping": 0.0}
+# Arguments that say which pairs are chosen, and how messages are sent.
 _OBJECTIVES = ("min_size", "min_divergence", "min_joint")
 _MESSAGES = ("max_iterations", "damping")
 
 
-def require_used(method: str, given: Iterable[str]) -> None:
-    """Refuse arguments of `Parser.parse` that a method has no use for.
+def require_used(method: str, given: Iterable[str], called: Callable[[str], str] = str) -> None:
+    """Refuse arguments of `Parser.parse` that a method has no use for; `called`: their names.
 
     Raises
     ------
@@ -56,9 +56,9 @@ def require_used(method: str, given: Iterable[str]) -> None:
         if method in ("auto", "relaxed") or (method == "bp" and name in _MESSAGES):
             continue
         by = "methods 'relaxed' and 'bp' use" if name in _MESSAGES else "method 'relaxed' uses"
-        raise ValueError(f"{name}: method {method!r} makes no use of it, {by} it")
+        raise ValueError(f"{called(name)}: method {method!r} makes no use of it, {by} it")
     if "threshold" in given and any(name in given for name in _OBJECTIVES):
-        raise ValueError("threshold: an objective takes its place, say one of them")
+        raise ValueError(f"{called('threshold')}: an objective takes its place, say one of them")
 
 
 class _Trees(NamedTuple):
@@ -414,6 +414,10 @@ def _batch(rest: Iterator[Sentence], number: int) -> list[Sentence]:
         if words >= _WORDS:
             break
     return batch
+
+
+# What nobody has said.
+_DEFAULTS = {name: p.default for name, p in signature(Parser.parse).parameters.items()}
 
 
 def load(path: str | os.PathLike[str]) -> Parser:
