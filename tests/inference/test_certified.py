@@ -18,7 +18,6 @@ from oracles import solve
 from strategies import chains, examples, random_chain
 
 import valuesparse as vs
-from valuesparse.inference import _asked
 
 TOLERANCES = [1e-1, 1e-3, 1e-6, 1e-9]
 
@@ -29,14 +28,6 @@ def feasible(model: vs.Chain) -> bool:
     except vs.InfeasibleError:
         return False
     return True
-
-
-@pytest.fixture
-def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take float32 however little it gains."""
-    monkeypatch.setattr(_asked, "_LEAST_LABELS", 1)
-    monkeypatch.setattr(_asked, "_LEAST_IN_TREES", 1)
-    monkeypatch.setattr(_asked, "_LEAST_WORK", 0)
 
 
 def holds(r: Any, exact: Any, log_z: Any) -> None:

@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 import valuesparse as vs
-from valuesparse.inference import _asked, _certified
+from valuesparse.inference import _certified
 from valuesparse.results._certificate import interval
 
 Array = np.ndarray[Any, Any]
@@ -138,14 +138,6 @@ def test_section_2_no_message_enlarges_a_radius(cases: int) -> None:
         ratio = a - b
         spread = ratio.max(axis=2) - ratio.min(axis=2)
         assert (spread <= h[:, None] + 1e-9).all()
-
-
-@pytest.fixture
-def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take float32 however little it gains."""
-    monkeypatch.setattr(_asked, "_LEAST_LABELS", 1)
-    monkeypatch.setattr(_asked, "_LEAST_IN_TREES", 1)
-    monkeypatch.setattr(_asked, "_LEAST_WORK", 0)
 
 
 @pytest.mark.parametrize("cases", MANY)
