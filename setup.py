@@ -33,7 +33,7 @@ LEVEL_SOURCES = {
     "valuesparse._hmm": str(EXT / "hmm" / "level.cpp"),
     "valuesparse._junction": str(EXT / "junction" / "level.cpp"),
     "valuesparse._messages": str(EXT / "messages" / "level.cpp"),
-    "valuesparse._parsing": str(EXT / "trees" / "level.cpp"),
+    "valuesparse._parsing": str(EXT / "dependency" / "level.cpp"),
     "valuesparse._supports": str(EXT / "supports" / "level.cpp"),
 }
 MSVC = sys.platform == "win32" and "mingw" not in sysconfig.get_platform()
@@ -365,7 +365,7 @@ extensions = [
             "ext/dual/solver.cpp",
         ],
         define_macros=[*numpy_api, *built],
-        **depending_on("messages", "factors", "trees", "dual"),
+        **depending_on("messages", "factors", "dependency", "dual"),
     ),
     Extension(
         "valuesparse._parser",
@@ -389,13 +389,13 @@ extensions = [
             "ext/parser/worker.cpp",
         ],
         define_macros=numpy_api,
-        **depending_on("parser", "trees", "factors", "dual"),
+        **depending_on("parser", "dependency", "factors", "dual"),
     ),
     Extension(
         "valuesparse._parsing",
-        ["ext/parsing.pyx", "ext/parsing/batch.cpp", "ext/trees/trees.cpp"],
+        ["ext/parsing.pyx", "ext/parsing/batch.cpp", "ext/dependency/trees.cpp"],
         define_macros=[*numpy_api, *built],
-        **depending_on("parsing", "trees"),
+        **depending_on("parsing", "dependency"),
     ),
     Extension(
         "valuesparse._supports",

@@ -19,10 +19,10 @@ cnp.import_array()
 include "call.pxi"
 
 
-cdef extern from "trees/trees.h" namespace "vs::trees" nogil:
-    cdef enum TreeKind "vs::trees::Kind":
-        kTree "vs::trees::Kind::kTree"
-        kProjective "vs::trees::Kind::kProjective"
+cdef extern from "dependency/trees.h" namespace "vs::dependency" nogil:
+    cdef enum TreeKind "vs::dependency::Kind":
+        kTree "vs::dependency::Kind::kTree"
+        kProjective "vs::dependency::Kind::kProjective"
     cdef cppclass TreesApi:
         pass
 

@@ -17,10 +17,10 @@ cnp.import_array()
 include "call.pxi"
 
 
-cdef extern from "trees/trees.h" namespace "vs::trees" nogil:
-    cdef enum Kind "vs::trees::Kind":
-        kTree "vs::trees::Kind::kTree"
-        kProjective "vs::trees::Kind::kProjective"
+cdef extern from "dependency/trees.h" namespace "vs::dependency" nogil:
+    cdef enum Kind "vs::dependency::Kind":
+        kTree "vs::dependency::Kind::kTree"
+        kProjective "vs::dependency::Kind::kProjective"
     cdef cppclass Sentence:
         const double* scores
         int64_t n
@@ -37,19 +37,20 @@ cdef extern from "trees/trees.h" namespace "vs::trees" nogil:
     const TreesApi* trees_api() noexcept
     void use_simd(const SimdApi*) noexcept
     int64_t scratch_size(Kind, int64_t) noexcept
-    double c_marginals "vs::trees::marginals"(Kind, const Sentence&, const Arcs&,
-                                              double*) noexcept
-    double c_joints "vs::trees::joints"(const Sentence&, int64_t, const Pair*, double*,
-                                        double*) noexcept
+    double c_marginals "vs::dependency::marginals"(Kind, const Sentence&, const Arcs&,
+                                                   double*) noexcept
+    double c_joints "vs::dependency::joints"(const Sentence&, int64_t, const Pair*, double*,
+                                             double*) noexcept
     cdef cppclass Sums:
         Sums()
         double log_z
-    double c_sum "vs::trees::sum"(Kind, const Sentence&, const Arcs&, double*, Sums*) noexcept
-    void c_more "vs::trees::more"(Sums*, const Arcs&) noexcept
-    void c_head_joints "vs::trees::head_joints"(Sums*, int64_t, int64_t, const int32_t*, int64_t,
-                                                const int32_t*, double*, double*) noexcept
-    double c_projective_max "vs::trees::projective_max"(const Sentence&, double*,
-                                                        double*) noexcept
+    double c_sum "vs::dependency::sum"(Kind, const Sentence&, const Arcs&, double*, Sums*) noexcept
+    void c_more "vs::dependency::more"(Sums*, const Arcs&) noexcept
+    void c_head_joints "vs::dependency::head_joints"(Sums*, int64_t, int64_t, const int32_t*,
+                                                     int64_t, const int32_t*, double*,
+                                                     double*) noexcept
+    double c_projective_max "vs::dependency::projective_max"(const Sentence&, double*,
+                                                             double*) noexcept
 
 
 cdef extern from "parsing/batch.h" namespace "vs::parsing" nogil:

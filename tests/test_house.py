@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from fnmatch import fnmatch
 from pathlib import Path
@@ -39,6 +40,21 @@ def test_every_file_of_native_code_is_in_the_house() -> None:
     assert unnamed(text, [file for file in files if file not in modules]) == []
     for folder in filter(Path.is_dir, EXT.iterdir()):
         assert f"`ext/{folder.name}/" in text
+
+
+@pytest.mark.skipif(not EXT.is_dir(), reason="the sources are not beside the tests")
+def test_every_folder_of_code_is_in_the_picture() -> None:
+    drawing = (ROOT / "benchmarks" / "draw_house.py").read_text(encoding="utf-8")
+    boxes = next(
+        node.value
+        for node in ast.parse(drawing).body
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "BOXES"
+    )
+    assert isinstance(boxes, ast.List)
+    drawn = [name for box in boxes.elts for name in ast.literal_eval(box.elts[3]).split()]  # type: ignore[attr-defined]
+    places = [path.parent for path in (ROOT / "valuesparse").glob("*/__init__.py")]
+    places += filter(Path.is_dir, EXT.iterdir())
+    assert sorted(drawn) == sorted(path.name for path in places)
 
 
 def test_a_file_that_is_not_named_is_found() -> None:

@@ -17,8 +17,8 @@ inline Structured* make(const std::string& kind, int64_t k, const int64_t* numbe
     if (kind == "Or") return new Or(k, numbers, count);
     if (kind == "OrOut") return new OrOut(k, numbers, count);
     if (kind == "Budget") return new Budget(k, numbers + 1, count - 1, numbers[0]);
-    if (kind == "Tree") return new Tree(k, numbers, trees::Kind::kTree);
-    if (kind == "ProjectiveTree") return new Tree(k, numbers, trees::Kind::kProjective);
+    if (kind == "Tree") return new Tree(k, numbers, dependency::Kind::kTree);
+    if (kind == "ProjectiveTree") return new Tree(k, numbers, dependency::Kind::kProjective);
     return nullptr;
 }
 

@@ -25,7 +25,7 @@ cdef extern from "factors/kinds.h" namespace "vs::factors" nogil:
 
 
 cdef extern from "factors/tree.h" namespace "vs::factors" nogil:
-    cdef cppclass TreesApi "vs::trees::TreesApi":
+    cdef cppclass TreesApi "vs::dependency::TreesApi":
         pass
     void use_trees(const TreesApi*) noexcept
 

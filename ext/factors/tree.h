@@ -1,23 +1,23 @@
-// The arcs that are on are a dependency tree; the algorithms are those of ext/trees/.
+// The arcs that are on are a dependency tree; the algorithms are those of ext/dependency/.
 #pragma once
 
 #include <vector>
 
 #include "core/problem.h"
 #include "factors/structured.h"
-#include "trees/trees.h"
+#include "dependency/trees.h"
 
 namespace vs::factors {
 
-inline const trees::TreesApi* g_trees = nullptr;
-inline void use_trees(const trees::TreesApi* api) noexcept { g_trees = api; }
+inline const dependency::TreesApi* g_trees = nullptr;
+inline void use_trees(const dependency::TreesApi* api) noexcept { g_trees = api; }
 
 // An arc's score is the log-ratio of its messages. An arc that has to be on forbids the others of
 // its word, and its score is 0: scores are relative to all arcs off but for those.
 class Tree final : public Structured {
   public:
     // numbers: single root, words, and (head, modifier) of each variable.
-    Tree(int64_t k, const int64_t* numbers, trees::Kind kind)
+    Tree(int64_t k, const int64_t* numbers, dependency::Kind kind)
         : Structured(k), kind_(kind), single_(numbers[0] != 0), n_(numbers[1]) {
         arc_.assign(numbers + 2, numbers + 2 + 2 * k);
     }
@@ -44,14 +44,14 @@ class Tree final : public Structured {
         std::fill(ratio, ratio + k_, 0.0);
         const double base = read(in, scores, forced);
         if (base == -INFINITY) return base;
-        const trees::Sentence s{scores, n_, single_};
+        const dependency::Sentence s{scores, n_, single_};
         best = best || !carried(scores);
         double mass;
-        if (best && kind_ == trees::Kind::kTree) {
+        if (best && kind_ == dependency::Kind::kTree) {
             mass = g_trees->best(kind_, s, reinterpret_cast<int64_t*>(found), work);
             held(s, scores, ratio, reinterpret_cast<int64_t*>(found), work);
         } else {
-            trees::Arcs arcs;
+            dependency::Arcs arcs;
             arcs.ratio = found;
             mass = best ? g_trees->projective_max(s, found, work)
                         : g_trees->marginals(kind_, s, arcs, work);
@@ -69,7 +69,7 @@ class Tree final : public Structured {
         auto* heads = reinterpret_cast<int64_t*>(forced + n_);
         std::fill(states, states + k_, int64_t{0});
         if (read(in, scores, forced) == -INFINITY) return -INFINITY;
-        const trees::Sentence s{scores, n_, single_};
+        const dependency::Sentence s{scores, n_, single_};
         if (g_trees->best(kind_, s, heads, work) == -INFINITY) return -INFINITY;
         double score = 0.0;
         for (int64_t i = 0; i < k_; ++i) {
@@ -82,13 +82,13 @@ class Tree final : public Structured {
     // A tree's come from 2x2 minors, all pairs in one run.
     double joint(const double* in, int64_t count, const int64_t* pairs, double* out,
                  double* work) const noexcept override {
-        if (kind_ != trees::Kind::kTree) return Structured::joint(in, count, pairs, out, work);
+        if (kind_ != dependency::Kind::kTree) return Structured::joint(in, count, pairs, out, work);
         double *scores = work, *forced = scores + 2 * size_of_scores(), *more = forced + 2 * n_;
         const double base = read(in, scores, forced);
         std::fill(out, out + count, 0.0);
         if (base == -INFINITY) return base;
         if (!carried(scores)) return Structured::joint(in, count, pairs, out, work);
-        std::vector<trees::Pair> asked(static_cast<size_t>(count));
+        std::vector<dependency::Pair> asked(static_cast<size_t>(count));
         bool alone = false;
         for (int64_t i = 0; i < count; ++i) {
             const int64_t a = pairs[2 * i], b = pairs[2 * i + 1];
@@ -97,7 +97,7 @@ class Tree final : public Structured {
                 static_cast<int32_t>(head(b)), static_cast<int32_t>(modifier(b))};
             alone = alone || a == b;
         }
-        const trees::Sentence s{scores, n_, single_};
+        const dependency::Sentence s{scores, n_, single_};
         const double mass = g_trees->joints(s, count, asked.data(), out, more);
         if (alone) {
             double *p = work + scratch() + k_, *c = p + k_;
@@ -110,7 +110,7 @@ class Tree final : public Structured {
     }
 
     bool all_trees(Arcs* arcs) const override {
-        if (kind_ != trees::Kind::kTree) return false;
+        if (kind_ != dependency::Kind::kTree) return false;
         arcs->words = n_;
         arcs->single_root = single_;
         for (int64_t i = 0; i < k_; ++i) {
@@ -163,7 +163,7 @@ class Tree final : public Structured {
 
     // ratio (k,): the best score with an arc, less its own, minus the best without it: two runs for
     // each.
-    void held(const trees::Sentence& s, double* scores, double* ratio, int64_t* heads,
+    void held(const dependency::Sentence& s, double* scores, double* ratio, int64_t* heads,
               double* work) const noexcept {
         std::vector<double> column(static_cast<size_t>(n_ + 1));
         for (int64_t i = 0; i < k_; ++i) {
@@ -195,7 +195,7 @@ class Tree final : public Structured {
             if (above != 0) return false;
             roots += heads[static_cast<size_t>(m)] == 0;
         }
-        return (!single_ || roots == 1) && (kind_ == trees::Kind::kTree || !crosses(heads));
+        return (!single_ || roots == 1) && (kind_ == dependency::Kind::kTree || !crosses(heads));
     }
 
     bool crosses(const std::vector<int64_t>& heads) const noexcept {
@@ -209,7 +209,7 @@ class Tree final : public Structured {
         return false;
     }
 
-    trees::Kind kind_;
+    dependency::Kind kind_;
     bool single_;
     int64_t n_;
     std::vector<int64_t> arc_;  // (head, modifier) of each variable

@@ -36,11 +36,11 @@ double Loopy::sum(const Parts& parts, const double* potentials, const Trees& tre
 }
 
 double Loopy::run_tree(const Parts& parts, const Trees& trees, const uint8_t* asked) {
-    trees::Arcs out;
+    dependency::Arcs out;
     out.ratio = ratio_.data();
     out.all_ratios = false;
     out.asked = asked;
-    const trees::Sentence s{table_.data(), parts.n, trees.single_root};
+    const dependency::Sentence s{table_.data(), parts.n, trees.single_root};
     return trees.api->sum(trees.kind, s, out, scratch_.data(), &sums_);
 }
 
@@ -91,7 +91,7 @@ void Loopy::ask_others(const Parts& parts, const double* potentials, const Trees
         return at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)]);
     };
     for (int64_t a = 0; a < arcs; ++a) asked_[place(a)] ^= 1;
-    trees::Arcs out;
+    dependency::Arcs out;
     out.ratio = ratio_.data();
     out.all_ratios = false;
     out.asked = asked_.data();

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "parser/parts.h"
-#include "trees/trees.h"
+#include "dependency/trees.h"
 
 namespace vs::parser {
 
@@ -22,8 +22,8 @@ inline double logistic(double x, double* rest = nullptr) {
 }
 
 struct Trees {
-    const trees::TreesApi* api = nullptr;
-    trees::Kind kind = trees::Kind::kTree;
+    const dependency::TreesApi* api = nullptr;
+    dependency::Kind kind = dependency::Kind::kTree;
     bool single_root = false;
 };
 
@@ -55,7 +55,7 @@ class Loopy {
     const std::vector<double>& odds() const { return total_; }
     // The scores of arcs that the tree factor was told, (n + 1, n + 1); its sums, and their memory.
     const std::vector<double>& table() const { return table_; }
-    trees::Sums* sums() { return &sums_; }
+    dependency::Sums* sums() { return &sums_; }
     double* scratch() { return scratch_.data(); }
     std::vector<double> messages;  // (pairs, 2) to the first and to the second arc
 
@@ -88,7 +88,7 @@ class Loopy {
     double tell_odds(const Parts& parts, double* beliefs) const;
 
     std::vector<double> table_, ratio_, scratch_;
-    trees::Sums sums_;
+    dependency::Sums sums_;
     std::vector<double> total_;  // (arcs,)
     // Arcs that are in pairs, each once; (n + 1, n + 1) where they are; (pairs,) e^theta - 1.
     std::vector<int32_t> few_;

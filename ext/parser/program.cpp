@@ -18,7 +18,7 @@ constexpr int64_t kMostFlows = 12, kMostRounds = 5, kMostIterationsOfFlows = 300
 
 }  // namespace
 
-void use_dual(const dual::DualApi* api, const trees::TreesApi* trees) noexcept {
+void use_dual(const dual::DualApi* api, const dependency::TreesApi* trees) noexcept {
     g_dual = api;
     factors::use_trees(trees);
 }

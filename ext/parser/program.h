@@ -14,7 +14,7 @@
 namespace vs::parser {
 
 // The module's; before any sentence.
-void use_dual(const dual::DualApi* api, const trees::TreesApi* trees) noexcept;
+void use_dual(const dual::DualApi* api, const dependency::TreesApi* trees) noexcept;
 
 // A call of many sentences as one that takes long sees it: who polls asks, others look whether it
 // said stop.

@@ -194,10 +194,10 @@ void Relaxed::screen(const Scorer& scorer, const float* weights, const Parts& pa
         to->push({{{h, m, s}, a, b}, 0.0, p, q}, known ? p : std::min(p_[at(a)], p_[at(b)]), q);
     };
     const int64_t n = parts.n;
-    trees::Sums* sums = loopy->sums();
+    dependency::Sums* sums = loopy->sums();
     if (!sums->narrow || sums->scratch != loopy->scratch()) {
         tell(parts, *loopy);
-        const trees::Sentence s{table_.data(), n, trees.single_root};
+        const dependency::Sentence s{table_.data(), n, trees.single_root};
         trees.api->sum(trees.kind, s, {}, loopy->scratch(), sums);
     }
     for (int32_t h = 0; h <= n; ++h) {

@@ -68,7 +68,7 @@ class Relaxed {
     std::vector<Candidate*> open_;
     std::vector<double> table_;     // (n + 1, n + 1) scores of arcs
     std::vector<double> two_, up_;  // joints of the arcs of one head
-    std::vector<trees::Pair> asked_;
+    std::vector<dependency::Pair> asked_;
     std::vector<double> joint_, potentials_, messages_;
     std::vector<Parts::Pair> pairs_;
 };

@@ -40,7 +40,7 @@ void Worker::read(const uint32_t* words, int64_t n, const ArcScores& scores, int
     scores.tell(sentence, scores_.data());
 }
 
-trees::Sentence Worker::dense(const double* potentials) {
+dependency::Sentence Worker::dense(const double* potentials) {
     const int64_t n = parts_.n, size = (n + 1) * (n + 1);
     table_.assign(at(size), -INFINITY);
     for (int64_t a = 0; a < parts_.arcs(); ++a) {
@@ -56,9 +56,9 @@ double Worker::marginals(const double* potentials, double* out) {
         loopy_.messages.clear();
         return loopy_.run(parts_, potentials, trees_, out);
     }
-    const trees::Sentence s = dense(potentials);
+    const dependency::Sentence s = dense(potentials);
     p_.resize(table_.size());
-    trees::Arcs arcs;
+    dependency::Arcs arcs;
     arcs.marginal = p_.data();
     const double log_z = trees_.api->marginals(trees_.kind, s, arcs, scratch_.data());
     for (int64_t a = 0; a < parts_.arcs(); ++a) {
@@ -75,7 +75,7 @@ double Worker::relax(const float* weights, const Relaxed::Options& options,
 }
 
 double Worker::best(const double* potentials, const int32_t** heads) {
-    const trees::Sentence s = dense(potentials);
+    const dependency::Sentence s = dense(potentials);
     best_.resize(at(s.n));
     const double score = trees_.api->best(trees_.kind, s, best_.data(), scratch_.data());
     heads_.assign(best_.begin(), best_.end());

@@ -9,7 +9,7 @@
 #include "parser/parts.h"
 #include "parser/program.h"
 #include "parser/relaxed.h"
-#include "trees/trees.h"
+#include "dependency/trees.h"
 
 namespace vs::parser {
 
@@ -93,7 +93,7 @@ class Worker {
 
   private:
     void list(int64_t n, const Listed& arcs, bool pairs);
-    trees::Sentence dense(const double* potentials);
+    dependency::Sentence dense(const double* potentials);
 
     const Templates& templates_;
     const Trees trees_;

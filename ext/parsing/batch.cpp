@@ -70,20 +70,21 @@ struct Job {
         const double* x = scores(i, work, fault);
         if (!x) return;
         work += most;
-        const trees::Sentence s{x, batch.words[i], batch.single_root};
+        const dependency::Sentence s{x, batch.words[i], batch.single_root};
         if (batch.part_at) {
             const int64_t first = batch.part_at[i];
-            const trees::Grandparents parts{batch.part_at[i + 1] - first,
-                                            batch.part_words + 3 * first, batch.part_score + first};
-            value[i] = heads ? trees::best_grandparents(s, parts, heads + word_at[i], work)
-                             : trees::grandparents(s, parts, marginals + arc_at[i],
-                                                   of_parts + first, work);
+            const dependency::Grandparents parts{batch.part_at[i + 1] - first,
+                                                 batch.part_words + 3 * first,
+                                                 batch.part_score + first};
+            value[i] = heads ? dependency::best_grandparents(s, parts, heads + word_at[i], work)
+                             : dependency::grandparents(s, parts, marginals + arc_at[i],
+                                                        of_parts + first, work);
         } else if (heads) {
-            value[i] = trees::best(batch.kind, s, heads + word_at[i], work);
+            value[i] = dependency::best(batch.kind, s, heads + word_at[i], work);
         } else {
-            trees::Arcs arcs;
+            dependency::Arcs arcs;
             arcs.marginal = marginals + arc_at[i];
-            value[i] = trees::marginals(batch.kind, s, arcs, work);
+            value[i] = dependency::marginals(batch.kind, s, arcs, work);
         }
         if (!(value[i] > -INFINITY)) *fault = {i, -1, -1};
     }
@@ -91,8 +92,8 @@ struct Job {
     // Sentences of one length, side by side, up to the first one whose scores are none.
     void several(const int64_t* which, int64_t count, double* work, Fault* fault) const {
         const int64_t n = batch.words[which[0]];
-        trees::Sentence s[trees::kMostLanes] = {};
-        double *out[trees::kMostLanes] = {}, found[trees::kMostLanes];
+        dependency::Sentence s[dependency::kMostLanes] = {};
+        double *out[dependency::kMostLanes] = {}, found[dependency::kMostLanes];
         int64_t some = 0;
         for (; some < count; ++some, work += (n + 1) * (n + 1)) {
             const double* x = scores(which[some], work, fault);
@@ -100,7 +101,7 @@ struct Job {
             s[some] = {x, n, batch.single_root};
             out[some] = marginals + arc_at[which[some]];
         }
-        if (some > 0) trees::several(s, some, out, found, work);
+        if (some > 0) dependency::several(s, some, out, found, work);
         for (int64_t l = some; l-- > 0;) {
             value[which[l]] = found[l];
             if (!(found[l] > -INFINITY)) *fault = {which[l], -1, -1};
@@ -132,7 +133,7 @@ struct Job {
 void group(const Batch& b, bool side_by_side, std::vector<int64_t>* order,
            std::vector<int64_t>* groups) {
     for (int64_t i = 0; i < b.sentences; ++i) order->push_back(i);
-    const int64_t lanes = side_by_side ? trees::lanes() : 1;
+    const int64_t lanes = side_by_side ? dependency::lanes() : 1;
     const auto words = [&](int64_t place) { return b.words[(*order)[at(place)]]; };
     if (lanes > 1) {
         std::stable_sort(order->begin(), order->end(),
@@ -141,7 +142,7 @@ void group(const Batch& b, bool side_by_side, std::vector<int64_t>* order,
     groups->push_back(0);
     while (groups->back() < b.sentences) {
         const int64_t first = groups->back(), n = words(first);
-        const int64_t most = n > 1 && n <= trees::kMostAbreast ? lanes : 1;
+        const int64_t most = n > 1 && n <= dependency::kMostAbreast ? lanes : 1;
         int64_t last = first + 1;
         while (last < b.sentences && last < first + most && words(last) == n) ++last;
         groups->push_back(2 * (last - first) > most ? last : first + 1);
@@ -159,7 +160,7 @@ Fault run(const Batch& b, const PoolApi& pool, Control* control, double* value, 
         word_at.push_back(word_at.back() + n);
         longest = std::max(longest, n);
     }
-    const bool together = b.kind == trees::Kind::kTree && !heads;
+    const bool together = b.kind == dependency::Kind::kTree && !heads;
     group(b, together, &order, &groups);
     const auto count = static_cast<int64_t>(groups.size()) - 1;
     double work = 0.0;
@@ -174,11 +175,11 @@ Fault run(const Batch& b, const PoolApi& pool, Control* control, double* value, 
     }
     tasks.finish();
     const int64_t most = (longest + 1) * (longest + 1);
-    const int64_t own = b.part_at ? trees::grandparents_scratch_size(longest)
-                                  : trees::scratch_size(b.kind, longest);
-    const int64_t few = std::min(longest, trees::kMostAbreast);
+    const int64_t own = b.part_at ? dependency::grandparents_scratch_size(longest)
+                                  : dependency::scratch_size(b.kind, longest);
+    const int64_t few = std::min(longest, dependency::kMostAbreast);
     const int64_t several =
-        trees::kMostLanes * (few + 1) * (few + 1) + trees::several_scratch_size(few);
+        dependency::kMostLanes * (few + 1) * (few + 1) + dependency::several_scratch_size(few);
     const int64_t size = (std::max(most + own, together ? several : 0) + 7) / 8 * 8;
     const int64_t workers = std::max<int64_t>(1, std::min<int64_t>(b.threads, tasks.size()));
     std::unique_ptr<double[]> scratch(new double[at(size * workers)]);

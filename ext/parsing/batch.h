@@ -5,7 +5,7 @@
 
 #include "core/problem.h"
 #include "pool/pool.h"
-#include "trees/trees.h"
+#include "dependency/trees.h"
 
 namespace vs::parsing {
 
@@ -14,7 +14,7 @@ struct Batch {
     const int64_t* words = nullptr;       // (sentences,)
     const void* const* scores = nullptr;  // (sentences,) each (n + 1, n + 1)
     int dtype = kFloat64;                 // of the scores
-    trees::Kind kind = trees::Kind::kTree;
+    dependency::Kind kind = dependency::Kind::kTree;
     bool single_root = false;
     int threads = 1;
     // Projective trees with grandparents: those of all sentences, one after the other.

@@ -19,7 +19,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "trees/eisner.h"
+#include "dependency/eisner.h"
 
 namespace VS_NS {
 

@@ -6,14 +6,14 @@
 #include <cmath>
 #include <cstdint>
 
-#include "trees/run.h"
+#include "dependency/run.h"
 
 namespace VS_NS {
 
 template <class A>
 class Minors {
   public:
-    Minors(const vs::trees::Sums& sums, const vs::trees::Sentence& s)
+    Minors(const vs::dependency::Sums& sums, const vs::dependency::Sentence& s)
         : weight_(static_cast<const double*>(sums.weight)),
           hit_(static_cast<const double*>(sums.rest)),
           total_(static_cast<const double*>(sums.total)),
@@ -31,7 +31,7 @@ class Minors {
         return {share, share * hit(h, m), hit(0, m) > 0.0};
     }
     // P(both arcs); -1 where rounding may be felt.
-    double operator()(const vs::trees::Pair& q) const {
+    double operator()(const vs::dependency::Pair& q) const {
         const Arc a = arc(q.head_a, q.modifier_a), b = arc(q.head_b, q.modifier_b);
         if (q.modifier_a == q.modifier_b) return q.head_a == q.head_b ? a.p : 0.0;
         return of(a, b, q.head_a, q.modifier_a, q.head_b, q.modifier_b);
@@ -66,8 +66,9 @@ class Minors {
 
 // As head_joints of trees.h.
 template <class A>
-void head_minors(const vs::trees::Sums& sums, int64_t head, int64_t count, const int32_t* modifiers,
-                 int64_t many, const int32_t* above, double* siblings, double* grandparents) {
+void head_minors(const vs::dependency::Sums& sums, int64_t head, int64_t count,
+                 const int32_t* modifiers, int64_t many, const int32_t* above, double* siblings,
+                 double* grandparents) {
     using Arc = typename Minors<A>::Arc;
     static_assert(sizeof(Arc) == 3 * sizeof(double));
     const Minors<A> minor(sums, sums.sentence);

@@ -6,7 +6,7 @@
 
 #include "simd/each.h"
 #include "simd/vec.h"
-#include "trees/serial.h"
+#include "dependency/serial.h"
 
 namespace VS_NS {
 

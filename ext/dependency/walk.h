@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "trees/abreast.h"
-#include "trees/laplacian.h"
-#include "trees/lanes.h"
+#include "dependency/abreast.h"
+#include "dependency/laplacian.h"
+#include "dependency/lanes.h"
 
 namespace VS_NS {
 

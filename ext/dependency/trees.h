@@ -14,7 +14,7 @@
 
 #include "simd/level.h"
 
-namespace vs::trees {
+namespace vs::dependency {
 
 struct Sentence {
     const double* scores;  // (n + 1, n + 1)
@@ -130,4 +130,4 @@ struct TreesApi {
 const TreesApi* trees_api() noexcept;
 void use_simd(const SimdApi* simd) noexcept;  // before the first call
 
-}  // namespace vs::trees
+}  // namespace vs::dependency

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "simd/vec.h"
-#include "trees/trees.h"
+#include "dependency/trees.h"
 
 namespace VS_NS {
 
@@ -18,7 +18,7 @@ struct Shifts {
 };
 
 // shift (n + 1,): the largest score of each word; 0 of the root. below (n + 1,): scratch.
-inline Shifts shifts(const vs::trees::Sentence& s, double* shift, double* below) {
+inline Shifts shifts(const vs::dependency::Sentence& s, double* shift, double* below) {
     using V = Vec<double>;
     const int64_t n = s.n, ld = n + 1;
     // to = act(row, to, rest), vector by vector.

@@ -15,7 +15,7 @@
 
 #include <cstdint>
 
-#include "trees/elimination.h"
+#include "dependency/elimination.h"
 
 namespace VS_NS {
 

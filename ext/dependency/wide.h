@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "trees/serial.h"
-#include "trees/trees.h"
+#include "dependency/serial.h"
+#include "dependency/trees.h"
 
 namespace VS_NS {
 
@@ -70,7 +70,8 @@ struct WideSums : Serial<WideSums, WideNumber> {
         for (int64_t i = 0; i < n; ++i) p = times(p, x[i]);
         return p.order == order ? log(p) : -INFINITY;
     }
-    static void weights(const vs::trees::Sentence& s, const double* shift, T* weight, int64_t ld) {
+    static void weights(const vs::dependency::Sentence& s, const double* shift, T* weight,
+                        int64_t ld) {
         for (int64_t h = 0; h <= s.n; ++h) {
             T* w = weight + h * ld;
             for (int64_t m = 0; m <= s.n; ++m) {

@@ -1,15 +1,15 @@
 // Plain doubles of the SIMD level in use, and wide numbers where those are too narrow.
-#include "trees/trees.h"
+#include "dependency/trees.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "trees/grandparents_run.h"
-#include "trees/level.h"
-#include "trees/run.h"
-#include "trees/wide.h"
+#include "dependency/grandparents_run.h"
+#include "dependency/level.h"
+#include "dependency/run.h"
+#include "dependency/wide.h"
 
-namespace vs::trees {
+namespace vs::dependency {
 namespace {
 
 namespace baseline = VS_NS;
@@ -200,4 +200,4 @@ const TreesApi* trees_api() noexcept {
     return &api;
 }
 
-}  // namespace vs::trees
+}  // namespace vs::dependency

@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "trees/children.h"
-#include "trees/eisner.h"
-#include "trees/odds.h"
-#include "trees/root_words.h"
-#include "trees/walk.h"
-#include "trees/weights.h"
+#include "dependency/children.h"
+#include "dependency/eisner.h"
+#include "dependency/odds.h"
+#include "dependency/root_words.h"
+#include "dependency/walk.h"
+#include "dependency/weights.h"
 
 namespace VS_NS {
 
@@ -42,7 +42,7 @@ int64_t projective_scratch(int64_t n) {
                         A::kDoubles;
 }
 
-inline double nothing(const vs::trees::Arcs& arcs, int64_t n, double answer) {
+inline double nothing(const vs::dependency::Arcs& arcs, int64_t n, double answer) {
     for (double* out : {arcs.marginal, arcs.complement, arcs.ratio}) {
         for (int64_t i = 0; out && i < (n + 1) * (n + 1); ++i) out[i] = 0.0;
     }
@@ -52,7 +52,7 @@ inline double nothing(const vs::trees::Arcs& arcs, int64_t n, double answer) {
 // Keeps the sums that `more` and `head_joints` need.
 template <class T>
 void hold(const double* shift, const T* weight, const T* rest, const T* total, T* space,
-          vs::trees::Sums* sums) {
+          vs::dependency::Sums* sums) {
     sums->shift = shift;
     sums->weight = weight;
     sums->rest = rest;
@@ -67,7 +67,8 @@ template <class A>
 struct Opening {
     using T = typename A::T;
 
-    Opening(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, double* scratch, bool* doubt)
+    Opening(const vs::dependency::Sentence& s, const vs::dependency::Arcs& arcs, double* scratch,
+            bool* doubt)
         : ld(row_of(s.n)), pieces{scratch}, shift(pieces.take<double>(ld)) {
         const Shifts found = shifts(s, shift, pieces.take<double>(ld));
         sum = found.sum;
@@ -91,8 +92,8 @@ struct Opening {
 // log Z of all trees, -inf where there is none. `doubt`: where A is too narrow, it becomes true and
 // nothing that was written counts.
 template <class A>
-double sum_trees(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, double* scratch,
-                 bool* doubt, vs::trees::Sums* sums = nullptr) {
+double sum_trees(const vs::dependency::Sentence& s, const vs::dependency::Arcs& arcs,
+                 double* scratch, bool* doubt, vs::dependency::Sums* sums = nullptr) {
     using T = typename A::T;
     Opening<A> o(s, arcs, scratch, doubt);
     if (!o.weight) return o.answer;
@@ -151,8 +152,8 @@ bool vanished(const typename A::T* weight, const typename A::T* rest, int64_t n,
 
 // The same of projective trees.
 template <class A>
-double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs, double* scratch,
-                      bool* doubt, vs::trees::Sums* sums = nullptr) {
+double sum_projective(const vs::dependency::Sentence& s, const vs::dependency::Arcs& arcs,
+                      double* scratch, bool* doubt, vs::dependency::Sums* sums = nullptr) {
     using T = typename A::T;
     Opening<A> o(s, arcs, scratch, doubt);
     if (!o.weight) return o.answer;
@@ -189,7 +190,7 @@ double sum_projective(const vs::trees::Sentence& s, const vs::trees::Arcs& arcs,
 
 // Answers of other arcs.
 template <class A>
-void more_of(const vs::trees::Sums& sums, const vs::trees::Arcs& arcs) {
+void more_of(const vs::dependency::Sums& sums, const vs::dependency::Arcs& arcs) {
     using T = typename A::T;
     const int64_t n = sums.sentence.n;
     Odds<A>(static_cast<const T*>(sums.weight), static_cast<const T*>(sums.rest), n, row_of(n),
@@ -199,9 +200,9 @@ void more_of(const vs::trees::Sums& sums, const vs::trees::Arcs& arcs) {
 
 // Terms that vanish in plain doubles are at most 1e-160 of all where too_small says no.
 template <class A>
-void projective_joints(vs::trees::Sums* sums, int64_t head, int64_t count, const int32_t* modifiers,
-                       int64_t many, const int32_t* above, double* siblings, double* grandparents,
-                       bool* doubt) {
+void projective_joints(vs::dependency::Sums* sums, int64_t head, int64_t count,
+                       const int32_t* modifiers, int64_t many, const int32_t* above,
+                       double* siblings, double* grandparents, bool* doubt) {
     using T = typename A::T;
     const int64_t n = sums->sentence.n;
     const bool single = sums->sentence.single_root;

@@ -1,29 +1,29 @@
 // Compiled once per SIMD level (VS_LEVEL); see setup.py.
-#include "trees/level.h"
+#include "dependency/level.h"
 
-#include "trees/edmonds.h"
-#include "trees/grandparents_run.h"
-#include "trees/lanes.h"
-#include "trees/maxima.h"
-#include "trees/minors.h"
-#include "trees/run.h"
-#include "trees/sentences.h"
+#include "dependency/edmonds.h"
+#include "dependency/grandparents_run.h"
+#include "dependency/lanes.h"
+#include "dependency/maxima.h"
+#include "dependency/minors.h"
+#include "dependency/run.h"
+#include "dependency/sentences.h"
 
 namespace VS_NS {
 namespace {
 
-using vs::trees::Kind;
-using vs::trees::Sentence;
+using vs::dependency::Kind;
+using vs::dependency::Sentence;
 
-double sum(Kind kind, const Sentence& s, const vs::trees::Arcs& arcs, double* scratch,
-           vs::trees::Sums* sums, bool* doubt) {
+double sum(Kind kind, const Sentence& s, const vs::dependency::Arcs& arcs, double* scratch,
+           vs::dependency::Sums* sums, bool* doubt) {
     return kind == Kind::kTree ? sum_trees<Plain>(s, arcs, scratch, doubt, sums)
                                : sum_projective<Plain>(s, arcs, scratch, doubt, sums);
 }
 
-double pairs(const Sentence& s, int64_t count, const vs::trees::Pair* which, double* out,
+double pairs(const Sentence& s, int64_t count, const vs::dependency::Pair* which, double* out,
              double* scratch, bool* doubt) {
-    vs::trees::Sums sums;
+    vs::dependency::Sums sums;
     const double log_z = sum_trees<Plain>(s, {}, scratch, doubt, &sums);
     if (*doubt || log_z == -INFINITY) return log_z;
     const Minors<Plain> minor(sums, s);
@@ -31,7 +31,7 @@ double pairs(const Sentence& s, int64_t count, const vs::trees::Pair* which, dou
     return log_z;
 }
 
-void head_joints(vs::trees::Sums* sums, int64_t head, int64_t count, const int32_t* modifiers,
+void head_joints(vs::dependency::Sums* sums, int64_t head, int64_t count, const int32_t* modifiers,
                  int64_t many, const int32_t* above, double* siblings, double* grandparents,
                  bool* doubt) {
     if (sums->kind == Kind::kProjective) {
@@ -51,7 +51,7 @@ double projective_max(const Sentence& s, double* ratio, double* scratch) {
     return BestSpans(s, scratch).ratios(ratio);
 }
 
-const vs::trees::Level kLevel = {
+const vs::dependency::Level kLevel = {
     sum,
     more_of<Plain>,
     Sentences::kLanes,
@@ -68,7 +68,7 @@ const vs::trees::Level kLevel = {
 }  // namespace
 
 template <>
-const vs::trees::Level* table<vs::trees::Level>() {
+const vs::dependency::Level* table<vs::dependency::Level>() {
     return &kLevel;
 }
 

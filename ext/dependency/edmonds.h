@@ -9,8 +9,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "trees/lanes.h"
-#include "trees/run.h"
+#include "dependency/lanes.h"
+#include "dependency/run.h"
 
 namespace VS_NS {
 
@@ -23,7 +23,7 @@ class Edmonds {
   public:
     static int64_t scratch(int64_t n) { return (n + 1) * (row_of(n) + n + 1) + 8 * (2 * n + 2); }
 
-    Edmonds(const vs::trees::Sentence& s, double* scratch) : s_(s), n_(s.n), ld_(row_of(s.n)) {
+    Edmonds(const vs::dependency::Sentence& s, double* scratch) : s_(s), n_(s.n), ld_(row_of(s.n)) {
         ScratchPieces pieces{scratch};
         in_ = pieces.take<double>((n_ + 1) * ld_);
         arc_ = pieces.take<Arc>((n_ + 1) * (n_ + 1));
@@ -166,7 +166,7 @@ class Edmonds {
         node_[r] = node;
     }
 
-    const vs::trees::Sentence& s_;
+    const vs::dependency::Sentence& s_;
     const int64_t n_, ld_;
     double *in_, *value_;  // in_ (n + 1, ld): score of the best arc into a word, from another
     Arc *arc_, *chosen_;

@@ -1,9 +1,9 @@
-// The functions of a SIMD level for trees, in one table that trees/level.cpp fills per level.
+// The functions of a SIMD level for trees, in one table that dependency/level.cpp fills per level.
 #pragma once
 
-#include "trees/trees.h"
+#include "dependency/trees.h"
 
-namespace vs::trees {
+namespace vs::dependency {
 
 // As in trees.h. `doubt`: a number was too small for plain doubles, and nothing that was written
 // counts.
@@ -11,7 +11,7 @@ struct Level {
     double (*sum)(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch, Sums* sums,
                   bool* doubt);
     void (*more)(const Sums& sums, const Arcs& arcs);
-    // As `trees::several` of exactly so many.
+    // As `dependency::several` of exactly so many.
     int lanes;
     void (*several)(const Sentence* s, double* const* marginal, double* log_z, bool* doubt,
                     double* scratch);
@@ -31,4 +31,4 @@ struct Level {
                                 double* scratch);
 };
 
-}  // namespace vs::trees
+}  // namespace vs::dependency

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "trees/trees.h"
+#include "dependency/trees.h"
 
 namespace VS_NS {
 
@@ -32,7 +32,7 @@ class Odds {
     const T* total() const { return total_; }  // (n + 1,) of each word
 
     // Once. log weight = score - shift(m).
-    void tell(const double* shift, const vs::trees::Arcs& arcs) {
+    void tell(const double* shift, const vs::dependency::Arcs& arcs) {
         for (int64_t m = 1; m <= n_; ++m) inverse_[m] = A::over(A::one(), total_[m]);
         const bool leaves = arcs.complement || arcs.ratio;
         for (int64_t m = 0; m <= n_; ++m) below_[m] = A::zero();

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstdint>
 
-#include "trees/grandparents.h"
-#include "trees/maxima.h"
-#include "trees/run.h"
+#include "dependency/grandparents.h"
+#include "dependency/maxima.h"
+#include "dependency/run.h"
 
 namespace VS_NS {
 
@@ -19,8 +19,8 @@ int64_t grandparents_scratch(int64_t n) {
 
 // score (n + 1, n + 1, stride) at [head, modifier, grandparent]: of an arc with the grandparent
 // that it has; -inf where none may be.
-inline void fill_scores(const vs::trees::Sentence& s, const vs::trees::Grandparents& parts,
-                        double* score) {
+inline void fill_scores(const vs::dependency::Sentence& s,
+                        const vs::dependency::Grandparents& parts, double* score) {
     const int64_t n = s.n, ld = row_of(n);
     for (int64_t h = 0; h <= n; ++h) {
         for (int64_t m = 0; m <= n; ++m) {
@@ -67,15 +67,16 @@ inline Shifts grandparent_shifts(const double* score, int64_t n, double* shift) 
 
 // log Z; marginals of arcs (n + 1, n + 1), and of the parts (count,). `doubt` as of sum_trees.
 template <class A>
-double sum_grandparents(const vs::trees::Sentence& s, const vs::trees::Grandparents& parts,
-                        double* marginal, double* of_parts, double* scratch, bool* doubt) {
+double sum_grandparents(const vs::dependency::Sentence& s,
+                        const vs::dependency::Grandparents& parts, double* marginal,
+                        double* of_parts, double* scratch, bool* doubt) {
     using T = typename A::T;
     using Spans = GrandparentSpans<A>;
     const int64_t n = s.n, ld = row_of(n);
     *doubt = false;
     const auto never = [&](double answer) {
         for (int64_t i = 0; i < parts.count; ++i) of_parts[i] = 0.0;
-        vs::trees::Arcs arcs;
+        vs::dependency::Arcs arcs;
         arcs.marginal = marginal;
         return nothing(arcs, n, answer);
     };
@@ -126,8 +127,9 @@ double sum_grandparents(const vs::trees::Sentence& s, const vs::trees::Grandpare
 }
 
 // The best score, and its heads (n,); -inf and -1 where nothing is possible.
-inline double best_grandparents(const vs::trees::Sentence& s, const vs::trees::Grandparents& parts,
-                                int64_t* heads, double* scratch) {
+inline double best_grandparents(const vs::dependency::Sentence& s,
+                                const vs::dependency::Grandparents& parts, int64_t* heads,
+                                double* scratch) {
     using Spans = GrandparentSpans<MaxPlus>;
     const int64_t n = s.n;
     for (int64_t m = 0; m < n; ++m) heads[m] = -1;

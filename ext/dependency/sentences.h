@@ -5,10 +5,10 @@
 #include <cmath>
 #include <cstdint>
 
-#include "trees/abreast.h"
-#include "trees/lanes.h"
-#include "trees/laplacian.h"
-#include "trees/run.h"
+#include "dependency/abreast.h"
+#include "dependency/lanes.h"
+#include "dependency/laplacian.h"
+#include "dependency/run.h"
 
 namespace VS_NS {
 
@@ -25,8 +25,8 @@ class Sentences {
 
     // out[l] (n + 1, n + 1): marginals of s[l]; doubt[l]: those do not count, and nor does
     // log_z[l].
-    static void run(const vs::trees::Sentence* s, double* const* out, double* log_z, bool* doubt,
-                    double* scratch) {
+    static void run(const vs::dependency::Sentence* s, double* const* out, double* log_z,
+                    bool* doubt, double* scratch) {
         const int64_t n = s[0].n, ld = row_of(n), size = (n + 1) * ld;
         double *shift = scratch, *below = shift + ld, *weight = below + ld, sum[kLanes];
         int first = -1;

@@ -10,8 +10,8 @@
 
 #include <cstdint>
 
-#include "trees/elimination.h"
-#include "trees/walk.h"
+#include "dependency/elimination.h"
+#include "dependency/walk.h"
 
 namespace VS_NS {
 

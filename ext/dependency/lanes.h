@@ -6,8 +6,8 @@
 #include "simd/each.h"
 #include "simd/math.h"
 #include "simd/vec.h"
-#include "trees/serial.h"
-#include "trees/trees.h"
+#include "dependency/serial.h"
+#include "dependency/trees.h"
 #include "core/underflow.h"
 
 namespace VS_NS {
@@ -58,7 +58,8 @@ struct Plain {
         return s + std::log(product);
     }
     // 0 where there is no arc.
-    static void weights(const vs::trees::Sentence& s, const double* shift, T* weight, int64_t ld) {
+    static void weights(const vs::dependency::Sentence& s, const double* shift, T* weight,
+                        int64_t ld) {
         const int64_t n = s.n;
         for (int64_t h = 0; h <= n; ++h) {
             const double* x = s.scores + h * (n + 1);

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <cstdint>
 
-#include "trees/best.h"
-#include "trees/eisner.h"
-#include "trees/odds.h"
-#include "trees/run.h"
+#include "dependency/best.h"
+#include "dependency/eisner.h"
+#include "dependency/odds.h"
+#include "dependency/run.h"
 
 namespace VS_NS {
 
@@ -38,7 +38,7 @@ void attach(const Spans& spans, int64_t g, int64_t h, int64_t e, int64_t* heads)
 // The spans of a sentence, inside.
 class BestSpans {
   public:
-    BestSpans(const vs::trees::Sentence& s, double* scratch)
+    BestSpans(const vs::dependency::Sentence& s, double* scratch)
         : n_(s.n), ld_(row_of(s.n)), single_(s.single_root), pieces_{scratch} {
         weight_ = pieces_.take<double>((n_ + 1) * ld_);
         for (int64_t h = 0; h <= n_; ++h) {
@@ -61,7 +61,7 @@ class BestSpans {
         double* none = pieces_.take<double>(ld_);
         Eisner<MaxPlus> spans = eisner();
         const double score = n_ > 0 ? spans.inside() : 0.0;
-        vs::trees::Arcs arcs;
+        vs::dependency::Arcs arcs;
         arcs.ratio = ratio;
         if (score == -INFINITY || n_ == 0) return nothing(arcs, n_, score);
         spans.outside(rest);

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "simd/vec.h"
-#include "trees/serial.h"
+#include "dependency/serial.h"
 
 namespace VS_NS {
 
