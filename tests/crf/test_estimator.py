@@ -151,7 +151,7 @@ def test_random_states_are_those_of_sklearn(data: Data) -> None:
     assert model(np.random.RandomState(5)) == model(np.random.RandomState(5))
     assert model(None)
     for seed in (-1, "five", True):
-        with pytest.raises(ValueError, match="seed must be an integer >= 0, got"):
+        with pytest.raises(ValueError, match="random_state must be an integer >= 0, got"):
             model(seed)
 
 

@@ -66,6 +66,15 @@ def test_progress(make, name: str, ask, threads: int) -> None:
         assert (answer.states == ask(model, threads=threads).states).all()
 
 
+@pytest.mark.parametrize("make", MODELS)
+def test_progress_of_islands_ends_at_its_total(make) -> None:
+    seen: list[tuple[int, int]] = []
+    vs.infer(make(144), zeta=0.9, progress=lambda *at: seen.append(at))
+    assert len({total for done, total in seen if done}) == 1
+    assert all(0 <= done <= total for done, total in seen)
+    assert seen[-1][0] == seen[-1][1] > 0
+
+
 @pytest.mark.parametrize(("name", "ask"), QUESTIONS)
 @pytest.mark.parametrize("make", MODELS)
 def test_deadline(make, name: str, ask) -> None:

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
+from valuesparse._validation import as_count
 from valuesparse.crf._fileresource import FileResource
 from valuesparse.crf._fitting import append, train
 from valuesparse.crf._lines import LinePerIterationTrainer
@@ -456,6 +457,7 @@ calibration_max_trials : optional
             seed = self.random_state
             if seed is None or isinstance(seed, np.random.RandomState):
                 seed = int(check_random_state(seed).randint(2**31))
+            seed = as_count("random_state", seed, at_least=0)
             arguments |= {"threads": self.threads, "seed": seed}
             arguments |= {"constraints": self.constraints, "forbidden": self.forbidden}
         elif self.constraints is not None or self.forbidden is not None:

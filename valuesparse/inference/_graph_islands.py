@@ -135,8 +135,12 @@ class _Rounds:
                 if not state.decide():
                     return done, True
                 if watch.progress is not None:
-                    watch.progress(done + 1, 3 * self.model.n_variables)
+                    watch.progress(done + 1, self.most())
             done += 1
+
+    def most(self) -> int:
+        """Return a number of rounds that none goes beyond, for progress."""
+        return 3 * self.model.n_variables
 
     def check(self, fits: bool) -> None:
         if not fits:
@@ -194,6 +198,8 @@ def infer_islands(
         log_z += asked.log_mass()
         converged = converged and at_rest
         state.answer(free, flat, islands)
+        if watch.progress is not None:
+            watch.progress(asked.most(), asked.most())
         segments, released, flipped, cliques = state.counts()
         stats["islands"] += int(np.count_nonzero(islands[free] >= 0))
         stats["segments"] += segments

@@ -58,7 +58,8 @@ def record(*, serial: bool = False) -> Recording:
     Every engine is recorded: inference, decoding, sampling, training. A call is a sequence of
     plans, each of which began when the one before had ended; islands are found as they go, so they
     are a plan for each step. Results are the same bits as without. Plans that other Python threads
-    run are not recorded, nor what a task runs within itself.
+    run are not recorded, nor what a task runs within itself. Where blocks stand within each other,
+    the inner one records what runs in it, and the outer one does not.
 
     Parameters
     ----------
