@@ -30,6 +30,7 @@ from valuesparse.models import Chain, Tree
 from valuesparse.results._certificate import Proof
 
 __all__ = [
+    "about",
     "double_errors",
     "double_radius",
     "floor_of",
@@ -98,6 +99,12 @@ def _proof(
         log_z_lower=log_z - margin,
         log_z_upper=log_z + margin,
     )
+
+
+def about(proof: Proof, log_z: Floats) -> Proof:
+    """Return the proof of passes with this log Z, made of one that took it for 0."""
+    margin = proof.log_z_upper + 8 * U64 * np.abs(log_z)
+    return proof._replace(log_z_lower=log_z - margin, log_z_upper=log_z + margin)
 
 
 def log_z_margin(

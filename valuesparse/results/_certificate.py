@@ -84,30 +84,36 @@ class Certificate:
 
     __slots__ = (
         "_centre",
+        "_sides",
         "error",
         "log_z_lower",
         "log_z_upper",
-        "radius",
-        "slack",
         "wrong",
     )
 
     error: Floats
     log_z_lower: Floats
     log_z_upper: Floats
-    radius: Floats
-    slack: Floats
     wrong: Floats
-    _centre: Array  # (N, K) the marginals that the proof is about
+    #: The marginals (N, K) that the proof is about, or what makes them.
+    _centre: Array | Callable[[], Array]
+    #: The radius and the slack: of components where there is the component of each variable.
+    _sides: tuple[Floats, Floats, Callable[[], npt.NDArray[np.int64]] | None]
 
-    def __init__(self, centre: Array, proof: Proof, error: Floats, wrong: Floats) -> None:
+    def __init__(
+        self,
+        centre: Array | Callable[[], Array],
+        proof: Proof,
+        error: Floats,
+        wrong: Floats,
+        owner: Callable[[], npt.NDArray[np.int64]] | None = None,
+    ) -> None:
         fields = {
             "_centre": centre,
+            "_sides": (proof.radius, proof.slack, owner if proof.alike else None),
             "error": error,
             "log_z_lower": proof.log_z_lower,
             "log_z_upper": proof.log_z_upper,
-            "radius": proof.radius,
-            "slack": proof.slack,
             "wrong": wrong,
         }
         self.__setstate__(fields)
@@ -119,22 +125,52 @@ class Certificate:
         raise AttributeError(f"a Certificate is a record; {name} cannot be deleted")
 
     def __getstate__(self) -> dict[str, Any]:
+        self._rows()
+        self._by_variable()
         return {name: getattr(self, name) for name in self.__slots__}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
-            value.flags.writeable = False
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
             object.__setattr__(self, name, value)
+
+    def _rows(self) -> Array:
+        centre = self._centre
+        if not isinstance(centre, np.ndarray):
+            centre = centre()
+            self.__setstate__({"_centre": centre})
+        return centre
+
+    def _by_variable(self) -> tuple[Floats, Floats]:
+        """Return the radius and the slack of each variable."""
+        radius, slack, owner = self._sides
+        if owner is not None:
+            at = owner()
+            radius, slack = radius[at], slack[at]
+            self.__setstate__({"_sides": (radius, slack, None)})
+        radius.flags.writeable = slack.flags.writeable = False
+        return radius, slack
+
+    @property
+    def radius(self) -> Floats:
+        """The log-odds of each value are known to plus or minus this, (N,)."""
+        return self._by_variable()[0]
+
+    @property
+    def slack(self) -> Floats:
+        """The probability mass that the proof cannot place, (N,)."""
+        return self._by_variable()[1]
 
     @property
     def lower(self) -> Floats:
         """At most the exact marginals, (N, K)."""
-        return interval(self._centre, self.radius, self.slack)[0]
+        return interval(self._rows(), *self._by_variable())[0]
 
     @property
     def upper(self) -> Floats:
         """At least the exact marginals, (N, K)."""
-        return interval(self._centre, self.radius, self.slack)[1]
+        return interval(self._rows(), *self._by_variable())[1]
 
     def __repr__(self) -> str:
         most = float(self.error.max(initial=0.0))
