@@ -2,6 +2,7 @@
 """Chains and trees: checks nothing but `parent`, hands arrays to C++ and lets the GIL go."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from libc.math cimport expm1
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 from libcpp.memory cimport unique_ptr

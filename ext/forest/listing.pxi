@@ -59,6 +59,30 @@ cdef Comparison comparison(compared):
     return c
 
 
+def allowances(radius, slack, double written):
+    """What the radius G (n,) and the slack U of marginals, a number or (n,), allow: rows (3, n).
+
+    The first is the error, of what `written` may have been rounded by beside: the most that
+    |p - m| <= m (1 - m) (e^G - 1) + U e^G comes to. Of a label, or several, whose share of what was
+    computed is x, the exact one is at most a x + b: the others (CERTIFICATES, section 1)."""
+    cdef int64_t n = radius.shape[0], i
+    cdef bint each = isinstance(slack, np.ndarray)
+    cdef double one = 0.0 if each else slack
+    cdef const double* g = <const double*>data(radius)
+    cdef const double* u = <const double*>data(slack) if each else &one
+    found = np.empty((3, n))
+    cdef double* out = <double*>data(found)
+    cdef double grown, mass
+    with nogil:
+        for i in range(n):
+            mass = u[i] if each else u[0]
+            grown = expm1(min(g[i], 700.0))
+            out[i] = min((grown * (0.25 + mass) + mass + written) * (1.0 + 1e-12), 1.0)
+            out[n + i] = (grown + 1.0) * (1.0 + 2.0**-50)
+            out[2 * n + i] = 2.0 * mass * (grown + 1.0) + 2.0**-51
+    return found
+
+
 def compare(marginals, owner, compared, int threads):
     """Compare rows (N, K) with those of another answer, see `comparison`; `owner` (N,): the
     component of each row, None: there are as many."""

@@ -47,8 +47,7 @@ def require_feasible(model: Chain | Tree, infeasible: tuple[int, int] | None) ->
 
 
 def ask_piece(
-    model: Chain | Tree, part: Piece, workers: int, log_z: Floats, marginals: Array | None,
-    **wanted: Any,
+    model: Chain | Tree, part: Piece, workers: int, log_z: Floats, marginals: Array, **wanted: Any
 ) -> tuple[int, ...]:
     """Fill the answers of a piece, and return its counts; errors are in the model's numbering."""
     infeasible, counts = native.infer(part.forest, workers, log_z, marginals, **wanted)
@@ -79,19 +78,14 @@ def fitting(model: Chain | Tree, tol: float) -> npt.NDArray[np.bool_]:
 
 
 def in_types(
-    model: Chain | Tree,
-    workers: int,
-    watch: Watch,
-    single: npt.NDArray[np.bool_],
-    compared: native.Compared | None = None,
+    model: Chain | Tree, workers: int, watch: Watch, single: npt.NDArray[np.bool_]
 ) -> tuple[Array, Floats, Integers]:
     """Return marginals, log Z and counts of exact passes, in float32 where `single` says so.
 
     Scores in float64 are narrowed as they are read, and marginals widened as they are written.
-    Those of chains that are `compared` are not kept: there are none.
     """
     n, k, count = model.forest.shape
-    marginals, log_z = empty((n if compared is None else 0, k), model.dtype), np.empty(count)
+    marginals, log_z = empty((n, k), model.dtype), np.empty(count)
     counts, done = NO_COUNTS, 0
     sizes = sizes_of(model)
     for kind, chosen in ((_SINGLE, single), (_DOUBLE, ~single)):
@@ -107,9 +101,8 @@ def in_types(
         if narrow or kind == model.dtype:
             part = some(model, np.arange(count))
             found = ask_piece(
-                model, part, workers, log_z, marginals if compared is None else None,
-                narrow=narrow, components=None if whole else components, compared=compared,
-                **asked,
+                model, part, workers, log_z, marginals, narrow=narrow,
+                components=None if whole else components, **asked,
             )  # fmt: skip
         else:
             part = some(model, components, kind)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy.typing as npt
 
 from valuesparse import _forest as native
 from valuesparse.inference import _certified
-from valuesparse.inference._asked import fitting, in_types, pays_single
+from valuesparse.inference._asked import fitting, in_types, pays_single, require_feasible
 from valuesparse.inference._pieces import owner_of
 from valuesparse.inference._supports import Supports, may_pay
 from valuesparse.inference._watch import Watch
@@ -20,6 +19,7 @@ from valuesparse.results._certificate import Certificate, Proof
 __all__ = ["certified"]
 
 Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 #: An error that may be added, so that passes can compute in float32.
@@ -36,35 +36,48 @@ def certified(
     """
     n, _, count = model.forest.shape
     far, wrong = np.empty(n), np.empty(n)
-    single = fitting(model, _SINGLE_ERROR)
-    if model.dtype == np.float32 or not pays_single(model):
-        single[:] = model.dtype == np.float32
-
-    def compared(proof: Proof) -> native.Compared:
-        # The most that not being v, of share `rest`, can be: section 1 of CERTIFICATES.
-        with np.errstate(over="ignore"):
-            growth = np.exp(np.minimum(proof.radius, 700.0))
-            extra = 2 * proof.slack * growth + 2.0**-51
-        return marginals, islands, proof.error, growth, extra, far, wrong
-
+    single = np.full(count, model.dtype == np.float32)
+    if model.dtype == np.float64 and pays_single(model):
+        single = fitting(model, _SINGLE_ERROR)
     if may_pay(model, _SINGLE_ERROR, single):
         supports = Supports.of(model, _SINGLE_ERROR, single)
         if supports is not None:
             found = supports.passes(n, workers, Watch(None, None))
-            proof = supports.proof(found.log_z)
-            native.compare(found.marginals, None, compared(proof), workers)
-            return Certificate(found.marginals, proof, far, wrong)
-    proof = _certified.proof_for(model, np.zeros(count), single)
-    owner = functools.partial(owner_of, model)
+            proved = supports.proof(found.log_z)
+            more = native.allowances(proved.radius, proved.slack, 0.0)
+            asked = marginals, islands, proved.error, more[1], more[2], far, wrong
+            native.compare(found.marginals, None, asked, workers)
+            return Certificate(found.marginals, proved, far, wrong)
+    asked = marginals, islands, *_certified.allowances(model, single), far, wrong
+
+    def proof() -> Proof:
+        return _certified.proof_for(model, log_z, single).each(lambda: owner_of(model))
+
     if isinstance(model, Tree):
         rows, log_z, _ = in_types(model, workers, Watch(None, None), single)
-        native.compare(rows, owner(), compared(proof), workers)
-        return Certificate(rows, _certified.about(proof, log_z), far, wrong, owner)
-    asked = compared(proof)
-    _, log_z, _ = in_types(model, workers, Watch(None, None), single, asked)
-    again = functools.partial(_marginals, model, workers, single)
-    return Certificate(again, _certified.about(proof, log_z), far, wrong, owner)
+        native.compare(rows, owner_of(model), asked, workers)
+        return Certificate(rows, proof, far, wrong)
+    log_z = _compare(model, workers, single, asked)
+
+    def again() -> Array:
+        return in_types(model, workers, Watch(None, None), single)[0]
+
+    return Certificate(again, proof, far, wrong)
 
 
-def _marginals(model: Chain, workers: int, single: npt.NDArray[np.bool_]) -> Array:
-    return in_types(model, workers, Watch(None, None), single)[0]
+def _compare(
+    model: Chain, workers: int, single: npt.NDArray[np.bool_], asked: native.Compared
+) -> Floats:
+    """Return log Z (B,) of passes whose marginals are compared, in float32 where `single`."""
+    log_z, narrow = np.empty(single.size), model.dtype == np.float64
+    runs: list[tuple[bool, Integers | None]] = [(False, None)]
+    if narrow and single.any():
+        runs = [(True, None)]
+        if not single.all():
+            runs = [(True, np.flatnonzero(single)), (False, np.flatnonzero(~single))]
+    for small, some in runs:
+        infeasible, _ = native.infer(
+            model.forest, workers, log_z, narrow=small, components=some, compared=asked
+        )
+        require_feasible(model, infeasible)
+    return log_z

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -247,11 +246,10 @@ class ForestResult(Result, Generic[Model]):
         if self._proof is not None and self._listed is None:
             return self._proved()
         if self.method == "exact" and self._listed is None:
-            owner = functools.partial(self._engine.owner, self._model)
             single = np.full(self.log_z.size, self._model.dtype == np.float32)
             proof = self._engine.proof_for(self._model, self.log_z, single)
-            error = proof.each(owner).error
-            return Certificate(self.marginals, proof, error, np.zeros(error.size), owner)
+            proof = proof.each(lambda: self._engine.owner(self._model))
+            return Certificate(self.marginals, proof, proof.error, np.zeros(proof.error.size))
         return self._engine.certified(self._model, self.marginals, self.islands, workers)
 
     def with_proof(self, proof: Proof | npt.NDArray[np.bool_], model: Model, **fields: Any) -> Self:
