@@ -2,6 +2,7 @@
 """Chains and trees: checks nothing but `parent`, hands arrays to C++ and lets the GIL go."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from libc.math cimport expm1
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 from libcpp.memory cimport unique_ptr
@@ -284,12 +285,13 @@ def infer(Forest forest, int threads, log_z, marginals=None, *, double zeta=1.0,
           int64_t revisit=0, islands=None, deadline=None, progress=None, late=None,
           pairwise=None, edges=None, expectations=None, weights=None, energies=None,
           log_left=None, log_right=None, log_mass=None, Prepared prepared=None,
-          Table pairs=None, components=None, bint narrow=False):
+          Table pairs=None, components=None, bint narrow=False, compared=None):
     """Fill the arrays that are given; see Request in forest/request.h.
 
     `edges`: which `pairwise` is for, (first, last) of chains, their row by node of trees.
     `prepared`: that of chains with this table. `pairs`: what expectations are for.
-    `components`: those to work on (int64, ascending), None: all. Return
+    `components`: those to work on (int64, ascending), None: all. `compared`: what marginals of
+    chains are compared with, which are not kept; see `comparison`. Return
     (infeasible, counts): infeasible is None or (component, position).
     """
     cdef Report r
@@ -321,6 +323,10 @@ def infer(Forest forest, int threads, log_z, marginals=None, *, double zeta=1.0,
         copy(chosen.data(), components)
         q.components = &chosen
     q.narrow = narrow
+    cdef Comparison others
+    if compared is not None:
+        others = comparison(compared)
+        q.compared = &others
     with nogil:
         r = c_infer(q, call.control)
     bad = outcome(r, call)

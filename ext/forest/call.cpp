@@ -230,7 +230,8 @@ Report ForestCall::solve() {
     const int n_steps = ladder(c_.dtype, r_.narrow, steps);
     // Components that messages one way do not settle are done in full. Those of chains that are
     // drawn from go with the samples.
-    one_way_ = !islands_ && !r_.marginals && !edges_ && (r_.model.layout || r_.size == 0);
+    const bool alone = !r_.marginals && !r_.compared && !edges_;
+    one_way_ = !islands_ && alone && (r_.model.layout || r_.size == 0);
     while (step_ < n_steps && !order_.empty()) {
         arithmetic_ = steps[step_];
         if (step_ > 0) {

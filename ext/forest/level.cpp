@@ -191,6 +191,7 @@ static const vs::Level kLevel = {
     best,
     likely,
     list_row,
+    compare,
     peak,
     message_pass,
 };

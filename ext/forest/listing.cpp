@@ -1,7 +1,6 @@
 #include "forest/listing.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/problem.h"
 #include "forest/level.h"
@@ -42,40 +41,6 @@ void each_row(const PoolApi& pool, const char* label, const Rows& rows, int thre
         }
     };
     pool.run_plan(Plan(label, (rows.n + job.step - 1) / job.step), piece, &job, threads, control);
-}
-
-// max |a - b|, four numbers at a time, which do not wait for one another.
-template <class In>
-double distance(const In* a, const In* b, int64_t K) {
-    In most[4] = {};
-    int64_t k = 0;
-    const auto take = [&](int64_t i, int j) {
-        const In d = std::fabs(a[i] - b[i]);
-        most[j] = most[j] > d ? most[j] : d;
-    };
-    for (; k + 4 <= K; k += 4) {
-        take(k, 0);
-        take(k + 1, 1);
-        take(k + 2, 2);
-        take(k + 3, 3);
-    }
-    for (; k < K; ++k) take(k, 0);
-    return static_cast<double>(std::max(std::max(most[0], most[1]), std::max(most[2], most[3])));
-}
-
-// The sum of [first, last), likewise.
-template <class In>
-double sum_of(const In* p, int64_t first, int64_t last) {
-    double sum[4] = {};
-    int64_t k = first;
-    for (; k + 4 <= last; k += 4) {
-        sum[0] += static_cast<double>(p[k]);
-        sum[1] += static_cast<double>(p[k + 1]);
-        sum[2] += static_cast<double>(p[k + 2]);
-        sum[3] += static_cast<double>(p[k + 3]);
-    }
-    for (; k < last; ++k) sum[0] += static_cast<double>(p[k]);
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
 template <class F>
@@ -123,20 +88,14 @@ void top(const PoolApi& pool, const Rows& rows, int64_t k, int threads, int64_t*
     });
 }
 
-void distances(const PoolApi& pool, const Rows& rows, const void* others, const int32_t* label,
-               int threads, double* out, double* rest, Control* control) {
+void compare(const PoolApi& pool, const Rows& rows, const int64_t* owner, const Comparison& c,
+             int threads, Control* control) {
     by_type(rows.dtype, [&](auto type) {
         using In = decltype(type);
         const auto f = [&](const In* p, int64_t i) {
-            out[i] = distance(p, static_cast<const In*>(others) + i * rows.K, rows.K);
-            rest[i] = 0.0;
-            if (label[i] < 0) return;
-            // Without the label: nothing cancels.
-            const double other = sum_of(p, 0, label[i]) + sum_of(p, label[i] + 1, rows.K);
-            const double lost = 1.0 + static_cast<double>(rows.K + 8) * 0x1p-52;
-            rest[i] = other * lost / (other + static_cast<double>(p[label[i]]));
+            level().compare(rows.dtype, p, rows.K, c, i, 1, owner != nullptr ? owner[i] : i);
         };
-        each_row<In>(pool, "distances", rows, threads, control, f);
+        each_row<In>(pool, "compare", rows, threads, control, f);
     });
 }
 

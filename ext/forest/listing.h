@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "forest/request.h"
 #include "pool/pool.h"
 
 namespace vs {
@@ -25,9 +26,8 @@ void list(const PoolApi& pool, const Rows& rows, double least, int threads, cons
 void top(const PoolApi& pool, const Rows& rows, int64_t k, int threads, int64_t* labels,
          void* values, Control* control);
 
-// out[i]: the largest distance of row i from that of `others`, rows of the same type; rest[i]: the
-// share of row i that label[i] does not have, at least, 0 where that is below 0.
-void distances(const PoolApi& pool, const Rows& rows, const void* others, const int32_t* label,
-               int threads, double* out, double* rest, Control* control);
+// What a Comparison asks of rows that are held: of the component owner[i], null: i itself.
+void compare(const PoolApi& pool, const Rows& rows, const int64_t* owner, const Comparison& c,
+             int threads, Control* control);
 
 }  // namespace vs

@@ -1,4 +1,4 @@
-# Rows of marginals: those entries that are worth to be listed, the largest, and distances.
+# Rows of marginals: those entries that are worth to be listed, the largest, and comparisons.
 
 cdef extern from "forest/listing.h" namespace "vs" nogil:
     cdef cppclass Rows:
@@ -9,8 +9,8 @@ cdef extern from "forest/listing.h" namespace "vs" nogil:
                                     Control*) noexcept
     void c_list "vs::list"(const PoolApi&, const Rows&, double, int, const int64_t*, int32_t*,
                            void*, double*, Control*) noexcept
-    void c_distances "vs::distances"(const PoolApi&, const Rows&, const void*, const int32_t*, int,
-                                     double*, double*, Control*) noexcept
+    void c_compare "vs::compare"(const PoolApi&, const Rows&, const int64_t*, const Comparison&,
+                                 int, Control*) noexcept
     void c_top "vs::top"(const PoolApi&, const Rows&, int64_t, int, int64_t*, void*,
                          Control*) noexcept
 
@@ -44,20 +44,55 @@ def listed(marginals, double least, int threads):
     return start, labels, values, unlisted
 
 
-def distances(marginals, others, labels, int threads):
-    """Return the largest distance (n,) of each row (n, K) from that of `others`, and the share of
-    it that its label (n,) int32 does not have, 0 where that is below 0."""
+cdef Comparison comparison(compared):
+    """Of (marginals (N, K), labels (N,) int32, error, growth, extra of components, far (N,), wrong
+    (N,)); see forest/request.h. The last two are filled."""
+    cdef Comparison c
+    marginals, labels, error, growth, extra, far, wrong = compared
+    c.rows = data(marginals)
+    c.label = <const int32_t*>data(labels)
+    c.error = <const double*>data(error)
+    c.growth = <const double*>data(growth)
+    c.extra = <const double*>data(extra)
+    c.far = <double*>data(far)
+    c.wrong = <double*>data(wrong)
+    return c
+
+
+def allowances(radius, slack, double written):
+    """What the radius G (n,) and the slack U of marginals, a number or (n,), allow: rows (3, n).
+
+    The first is the error, of what `written` may have been rounded by beside: the most that
+    |p - m| <= m (1 - m) (e^G - 1) + U e^G comes to. Of a label, or several, whose share of what was
+    computed is x, the exact one is at most a x + b: the others (CERTIFICATES, section 1)."""
+    cdef int64_t n = radius.shape[0], i
+    cdef bint each = isinstance(slack, np.ndarray)
+    cdef double one = 0.0 if each else slack
+    cdef const double* g = <const double*>data(radius)
+    cdef const double* u = <const double*>data(slack) if each else &one
+    found = np.empty((3, n))
+    cdef double* out = <double*>data(found)
+    cdef double grown, mass
+    with nogil:
+        for i in range(n):
+            mass = u[i] if each else u[0]
+            grown = expm1(min(g[i], 700.0))
+            out[i] = min((grown * (0.25 + mass) + mass + written) * (1.0 + 1e-12), 1.0)
+            out[n + i] = (grown + 1.0) * (1.0 + 2.0**-50)
+            out[2 * n + i] = 2.0 * mass * (grown + 1.0) + 2.0**-51
+    return found
+
+
+def compare(marginals, owner, compared, int threads):
+    """Compare rows (N, K) with those of another answer, see `comparison`; `owner` (N,): the
+    component of each row, None: there are as many."""
     cdef Call call = Call(0, None, None, None)
     cdef Rows rows = rows_of(marginals)
-    found, left = np.empty(rows.n), np.empty(rows.n)
-    cdef const void* other = data(others)
-    cdef const int32_t* label = <const int32_t*>data(labels)
-    cdef double* out = <double*>data(found)
-    cdef double* rest = <double*>data(left)
+    cdef const int64_t* own = <const int64_t*>data(owner)
+    cdef Comparison c = comparison(compared)
     with nogil:
-        c_distances(pool_api[0], rows, other, label, threads, out, rest, &call.control)
+        c_compare(pool_api[0], rows, own, c, threads, &call.control)
     call.end(kOk)
-    return found, left
 
 
 def top(marginals, int64_t k, int threads):

@@ -45,7 +45,8 @@ ForestPlan PathCall::plan(const std::vector<int64_t>& order, const Cuts& cuts,
                           int arithmetic) const {
     const bool in_output = arithmetic == kLinear32 || arithmetic == kLinear64 ||
                            (arithmetic == kLog && c_.dtype == kFloat64);
-    return plan_path(c_, order, cuts, r_.threads, r_.marginals && !edges_ && in_output,
+    const bool halves = (r_.marginals || r_.compared) && !edges_ && in_output;
+    return plan_path(c_, order, cuts, r_.threads, halves,
                      r_.expectations ? r_.expectation_chunks : 0, is_log(arithmetic) ? 20.0 : 1.0);
 }
 

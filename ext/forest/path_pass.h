@@ -1,6 +1,7 @@
 // Tasks of an exact pass: groups of sequences or of chunks, or the four half passes of one chain.
 #pragma once
 
+#include "forest/compare.h"
 #include "forest/path_cut.h"
 #include "forest/path_exact.h"
 #include "forest/path_abreast.h"
@@ -137,6 +138,7 @@ bool emit_edges(vs::PathPass* pass, D& d, Ticker& ticker, const Lane<D>& s, type
 
 template <class D>
 void finish_lane(vs::PathPass* pass, const D& d, const Lane<D>& s) {
+    compare_lane(pass, d, s);
     if (s.chunk >= 0) return finish_chunk(pass, d, s);
     Exact<D>::finish(pass, d, s);
 }
@@ -162,9 +164,11 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
     const int64_t row = d.Kp * static_cast<int64_t>(sizeof(T));
     const int64_t most = chunks ? vs::kChunkBytes : vs::kStoredBytes;
     const auto init = [&](Lane<D>& s, int64_t which) {
-        return chunks ? chunk_init(s, d, pass, which, scratch)
-                      : lane_init(s, d, c, pass->order[which],
-                                  RowsOf<typename D::In>::row(pass->marginals, c.dtype), scratch);
+        const bool ready =
+            chunks ? chunk_init(s, d, pass, which, scratch)
+                   : lane_init(s, d, c, pass->order[which],
+                               RowsOf<typename D::In>::row(pass->marginals, c.dtype), scratch);
+        return ready && compared_init(pass, d, s, scratch);
     };
     const auto finish = [&](Lane<D>& s) {
         if (pass->one_way && s.status == vs::kOk && !(s.log_end > D::kLeastEnd)) {
@@ -352,10 +356,12 @@ void split_task(vs::PathPass* pass, int64_t which, bool open) {
     D d(in, packed, tmp);
     for (int r = 0; r < 2 && open; ++r) {
         if (!lane_init(opened[r], d, c, pass->order[which],
-                       RowsOf<typename D::In>::row(pass->marginals, c.dtype), scratch)) {
+                       RowsOf<typename D::In>::row(pass->marginals, c.dtype), scratch) ||
+            (r == 0 && !compared_init(pass, d, opened[0], scratch))) {
             status = vs::kNoMemory;
             return;
         }
+        if (r > 0) opened[1].out = opened[0].out;
         pass->split[2 * which + r] = opened + r;
     }
     if (open) return;

@@ -37,6 +37,16 @@ void release(Prepared* prepared);
 // The table that was found to have a default, for Chains::sparse; null: none, or the caller's.
 const SparseTable* listed_by(const Prepared* prepared);
 
+// An answer that exact marginals are held against, row by row while these are in cache.
+struct Comparison {
+    const void* rows;      // (N, K) its marginals, of the model's type
+    const int32_t* label;  // (N,) that it claims for sure, or -1
+    // Of each component: what exact marginals may be off by, and by how much their shares may grow.
+    const double *error, *growth, *extra;
+    double* far;    // (N,) the most that a row can be off by
+    double* wrong;  // (N,) the most that its label can be wrong with, 0 where it claims none
+};
+
 struct Request {
     ForestModel model;
     const Prepared* prepared = nullptr;
@@ -69,6 +79,7 @@ struct Request {
     const double* uniforms = nullptr;
     int64_t n_best = 1, size = 0;
     const std::vector<int64_t>* components = nullptr;  // to work on, ascending; null: all
+    const Comparison* compared = nullptr;  // chains: in place of marginals, which are not kept
     bool narrow = false;  // float32 where scores are float64: marginals alone, no islands
 };
 

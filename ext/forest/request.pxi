@@ -22,6 +22,14 @@ cdef extern from "forest/request.h" namespace "vs" nogil:
         const int64_t* parent
     cdef cppclass CPrepared "vs::Prepared":
         pass
+    cdef cppclass Comparison:
+        const void* rows
+        const int32_t* label
+        const double* error
+        const double* growth
+        const double* extra
+        double* far
+        double* wrong
     cdef cppclass Request:
         Request()
         ForestModel model
@@ -46,6 +54,7 @@ cdef extern from "forest/request.h" namespace "vs" nogil:
         const double* uniforms
         int64_t n_best, size
         const vector[int64_t]* components
+        const Comparison* compared
         bint narrow
     cdef cppclass Report:
         int status

@@ -50,6 +50,11 @@ static inline void put(Either::Row row, int64_t i, double x) {
         reinterpret_cast<double*>(row.at)[i] = x;
     }
 }
+template <class In>
+static const void* address(const In* row) {
+    return row;
+}
+static inline const void* address(Either::Row row) { return row.at; }
 static inline void row_prefetch_write(Either::Row, int) {}
 static inline void row_prefetch_alone(Either::Row, int, bool) {}
 static inline int row_argmax(Either::Row x, int K) {  // the lowest index of the largest value

@@ -30,6 +30,7 @@ from valuesparse.models import Chain, Tree
 from valuesparse.results._certificate import Proof
 
 __all__ = [
+    "allowances",
     "double_errors",
     "double_radius",
     "floor_of",
@@ -49,6 +50,7 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 #: Unit roundoff of each type.
 U64, U32 = 2.0**-53, 2.0**-24
@@ -81,9 +83,7 @@ def floor_of(model: Chain | Tree) -> float:
 
 def _errors(radius: Floats, slack: float, written: float) -> Floats:
     """Return what |p - m| <= m (1 - m) (e^G - 1) + U e^G comes to, and what writing m rounds."""
-    with np.errstate(over="ignore"):
-        found = np.expm1(radius) / 4 + 2 * slack * np.exp(radius) + written
-    return np.minimum(found * (1 + 1e-12), 1.0)
+    return np.asarray(native.allowances(radius, 2 * slack, written)[0])
 
 
 def _proof(
@@ -111,7 +111,7 @@ def log_z_margin(
 
 def double_radius(sizes: Integers, labels: int, largest: float | Floats) -> Floats:
     """Return the radius of passes in float64; `largest`: the largest score."""
-    return np.asarray(8 * sizes * (labels + 1200 + 2 * largest) * U64)
+    return np.asarray(sizes * (8 * (labels + 1200 + 2 * largest) * U64))
 
 
 def double_errors(radius: Floats) -> Floats:
@@ -123,7 +123,8 @@ def single_radius(
     sizes: Integers, steps: float, given: float | Floats, once: float = 0.0
 ) -> Floats:
     """Return the radius of passes in float32: scores have lost `given`, those of ends `once`."""
-    return np.asarray(2 * ((sizes + 1.0) * (steps + given) + once) * U32)
+    step = 2 * (steps + given) * U32
+    return np.asarray(sizes * step + (step + 2 * once * U32))
 
 
 def single_radius_errors(radius: Floats, labels: int) -> Floats:
@@ -149,13 +150,38 @@ def _roundings_within(labels: int, tol: float) -> float:
 
 def proof_of(model: Chain | Tree, log_z: Floats) -> Proof:
     """Return what an exact pass in float64 proves; marginals are rounded to the model's type."""
-    single = model.dtype == np.float32
+    return _proof(model, log_z, *_double_terms(model))
+
+
+def _double_terms(model: Chain | Tree) -> tuple[Floats, float, float]:
+    """Return the radius of passes in float64, the slack, and what writing marginals rounds."""
     sizes = sizes_of(model)
-    r = max(largest_scores(model))
-    radius = double_radius(sizes, model.n_labels, r)
-    if single:
-        radius = radius + (4 + 2 * sizes * table_loss(model)) * U32
-    return _proof(model, log_z, radius, SLACK64, U32 if single else 0.0)
+    radius = double_radius(sizes, model.n_labels, max(largest_scores(model)))
+    if model.dtype != np.float32:
+        return radius, SLACK64, 0.0
+    return radius + (4 + 2 * sizes * table_loss(model)) * U32, SLACK64, U32
+
+
+def _single_terms(model: Chain | Tree) -> tuple[Floats, float, float]:
+    """Return the same of passes in float32."""
+    radius = single_radius(sizes_of(model), *_single_step(model))
+    return radius, SLACK32, (model.n_labels + 4) * U32
+
+
+def allowances(model: Chain | Tree, single: Mask) -> tuple[Floats, Floats, Floats]:
+    """Return the error of passes, in float32 where `single` says so, and a and b; (B,) each.
+
+    Labels whose share of what was computed is x have at most ``a x + b``.
+    """
+    terms = [_single_terms(model)] if single.any() else []
+    terms += [] if single.all() and single.size else [_double_terms(model)]
+    radius, slack, written = terms[0]
+    found = native.allowances(radius, 2 * slack, written)
+    if len(terms) > 1:
+        radius, slack, written = terms[1]
+        found = np.where(single, found, native.allowances(radius, 2 * slack, written))
+    error, more, extra = found
+    return error, more, extra
 
 
 def roundings(labels: int, apart: bool = False) -> int:
@@ -199,11 +225,10 @@ def longest_single(model: Chain | Tree, tol: float) -> float:
 
 def single_proof(model: Chain | Tree, log_z: Floats) -> Proof:
     """Return what a pass in float32 proves."""
-    radius = single_radius(sizes_of(model), *_single_step(model))
-    return _proof(model, log_z, radius, SLACK32, (model.n_labels + 4) * U32)
+    return _proof(model, log_z, *_single_terms(model))
 
 
-def proof_for(model: Chain | Tree, log_z: Floats, single: npt.NDArray[np.bool_]) -> Proof:
+def proof_for(model: Chain | Tree, log_z: Floats, single: Mask) -> Proof:
     """Return what passes prove, in float32 where `single` says so."""
     if single.all():
         return single_proof(model, log_z)

@@ -19,19 +19,15 @@ from valuesparse.inference._asked import (
     NO_COUNTS,
     add_counts,
     ask_piece,
-    fitting,
-    in_types,
-    pays_single,
     require_feasible,
 )
+from valuesparse.inference._certify import certified as certified
 from valuesparse.inference._memory import empty
 from valuesparse.inference._pieces import owner_of, pieces
-from valuesparse.inference._supports import Supports, may_pay
 from valuesparse.inference._watch import Watch, too_late
 from valuesparse.models import Chain, Tree
 from valuesparse.models.sparse_transition import SparseTransition, limits
 from valuesparse.results import ChainResult, TreeResult
-from valuesparse.results._certificate import Proof
 from valuesparse.results._listed import Listed, joined, listed
 from valuesparse.threads import resolve
 
@@ -383,24 +379,6 @@ def ends(model: Chain | Tree) -> tuple[Integers, Integers]:
 
 #: The component of each variable.
 owner = owner_of
-
-
-#: An error that certify() may add, so that it can compute in float32.
-_SINGLE_ERROR = 1e-3
-
-
-def proved(model: Chain | Tree, threads: int | None) -> tuple[Array, Proof]:
-    """Return marginals that may be off by a thousandth, and what is proved about them."""
-    single = fitting(model, _SINGLE_ERROR)
-    if model.dtype == np.float32 or not pays_single(model):
-        single[:] = model.dtype == np.float32
-    if may_pay(model, _SINGLE_ERROR, single):
-        supports = Supports.of(model, _SINGLE_ERROR, single)
-        if supports is not None:
-            found = supports.passes(model.forest.shape[0], resolve(threads), Watch(None, None))
-            return found.marginals, supports.proof(found.log_z)
-    marginals, log_z, _ = in_types(model, resolve(threads), Watch(None, None), single)
-    return marginals, _certified.proof_for(model, log_z, single)
 
 
 #: What passes prove.

@@ -82,34 +82,22 @@ class Certificate:
     ([0.0, 0.06], [0.1, 0.0])
     """
 
-    __slots__ = (
-        "_centre",
-        "error",
-        "log_z_lower",
-        "log_z_upper",
-        "radius",
-        "slack",
-        "wrong",
-    )
+    __slots__ = ("_centre", "_proof", "error", "wrong")
 
     error: Floats
-    log_z_lower: Floats
-    log_z_upper: Floats
-    radius: Floats
-    slack: Floats
     wrong: Floats
-    _centre: Array  # (N, K) the marginals that the proof is about
+    #: The marginals (N, K) that the proof is about, and the proof, or what makes them.
+    _centre: Array | Callable[[], Array]
+    _proof: Proof | Callable[[], Proof]
 
-    def __init__(self, centre: Array, proof: Proof, error: Floats, wrong: Floats) -> None:
-        fields = {
-            "_centre": centre,
-            "error": error,
-            "log_z_lower": proof.log_z_lower,
-            "log_z_upper": proof.log_z_upper,
-            "radius": proof.radius,
-            "slack": proof.slack,
-            "wrong": wrong,
-        }
+    def __init__(
+        self,
+        centre: Array | Callable[[], Array],
+        proof: Proof | Callable[[], Proof],
+        error: Floats,
+        wrong: Floats,
+    ) -> None:
+        fields = {"_centre": centre, "_proof": proof, "error": error, "wrong": wrong}
         self.__setstate__(fields)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -119,22 +107,62 @@ class Certificate:
         raise AttributeError(f"a Certificate is a record; {name} cannot be deleted")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        made = {"_centre": self._rows(), "_proof": self._whole()}
+        return {**made, "error": self.error, "wrong": self.wrong}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
-            value.flags.writeable = False
+            for array in value if isinstance(value, Proof) else (value,):
+                if isinstance(array, np.ndarray):
+                    array.flags.writeable = False
             object.__setattr__(self, name, value)
+
+    def _rows(self) -> Array:
+        if not isinstance(self._centre, np.ndarray):
+            self.__setstate__({"_centre": self._centre()})
+        assert isinstance(self._centre, np.ndarray)
+        return self._centre
+
+    def _whole(self) -> Proof:
+        """Return the proof, of each variable."""
+        if not isinstance(self._proof, Proof):
+            self.__setstate__({"_proof": self._proof()})
+        assert isinstance(self._proof, Proof)
+        return self._proof
+
+    @property
+    def radius(self) -> Floats:
+        """The log-odds of each value are known to plus or minus this, (N,)."""
+        return self._whole().radius
+
+    @property
+    def slack(self) -> Floats:
+        """The probability mass that the proof cannot place, (N,)."""
+        return self._whole().slack
+
+    @property
+    def log_z_lower(self) -> Floats:
+        """At most log Z of each sequence or tree, (B,)."""
+        return self._whole().log_z_lower
+
+    @property
+    def log_z_upper(self) -> Floats:
+        """At least log Z of each sequence or tree, (B,)."""
+        return self._whole().log_z_upper
+
+    def _bounds(self) -> tuple[Floats, Floats]:
+        proof = self._whole()
+        return interval(self._rows(), proof.radius, proof.slack)
 
     @property
     def lower(self) -> Floats:
         """At most the exact marginals, (N, K)."""
-        return interval(self._centre, self.radius, self.slack)[0]
+        return self._bounds()[0]
 
     @property
     def upper(self) -> Floats:
         """At least the exact marginals, (N, K)."""
-        return interval(self._centre, self.radius, self.slack)[1]
+        return self._bounds()[1]
 
     def __repr__(self) -> str:
         most = float(self.error.max(initial=0.0))
@@ -142,7 +170,7 @@ class Certificate:
 
 
 def interval(m: Array, radius: Floats, slack: Floats) -> tuple[Floats, Floats]:
-    """Return bounds (N, K) on the exact marginals, rounded outward.
+    """Return bounds (N, K) on the exact marginals, and on m, rounded outward.
 
     With G the radius and U the slack (CERTIFICATES, section 1, where the mass U may lie on either
     side of m)::
@@ -166,5 +194,8 @@ def interval(m: Array, radius: Floats, slack: Floats) -> tuple[Floats, Floats]:
     outward = 1.0 + 8 * (k + 8) * 2.0**-53
     lower, upper = lower / outward, np.minimum(upper * outward, 1.0)
     lower, upper = np.where(known, lower, 0.0), np.where(known, upper, 1.0)
+    # What was written is rounded, and may lie beyond where next to nothing is left to prove.
+    np.minimum(lower, m, out=lower)
+    np.maximum(upper, m, out=upper)
     lower.flags.writeable = upper.flags.writeable = False
     return lower, upper

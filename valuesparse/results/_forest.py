@@ -229,8 +229,10 @@ class ForestResult(Result, Generic[Model]):
 
         Notes
         -----
-        A result of `tol` or `work` has its proof already. Others cost a pass whose rounding is
-        bounded: in float32 where that adds no more than 0.001 to `error`, else in float64.
+        A result of `tol` or `work` has its proof already, and that of exact inference is known.
+        Others cost a pass whose rounding is bounded: in float32 where that adds no more than 0.001
+        to `error`, else in float64. Marginals of chains are not kept: `lower` and `upper` cost
+        another pass.
 
         Examples
         --------
@@ -243,21 +245,12 @@ class ForestResult(Result, Generic[Model]):
         workers = resolve(threads)
         if self._proof is not None and self._listed is None:
             return self._proved()
-        exact, proof = self._engine.proved(self._model, workers)
-        # The most that not being v, of share `rest`, can be: section 1 of CERTIFICATES.
-        with np.errstate(over="ignore"):
-            growth = np.exp(np.minimum(proof.radius, 700.0))
-            extra = 2 * proof.slack * growth + 2.0**-51
-        if proof.alike:
-            owner = self._engine.owner(self._model)
-            growth, extra, proof = growth[owner], extra[owner], proof.each(lambda: owner)
-        # As far as from the marginals that have a proof, and what these may be off by.
-        error, rest = _forest.distances(exact, self.marginals, self.islands, workers)
-        error *= 1 + 2.0**-22
-        error += proof.error
-        wrong = rest * growth + extra
-        wrong[self.islands < 0] = 0.0
-        return Certificate(exact, proof, np.minimum(error + 2.0**-53, 1.0), np.minimum(wrong, 1.0))
+        if self.method == "exact" and self._listed is None:
+            single = np.full(self.log_z.size, self._model.dtype == np.float32)
+            proof = self._engine.proof_for(self._model, self.log_z, single)
+            proof = proof.each(lambda: self._engine.owner(self._model))
+            return Certificate(self.marginals, proof, proof.error, np.zeros(proof.error.size))
+        return self._engine.certified(self._model, self.marginals, self.islands, workers)
 
     def with_proof(self, proof: Proof | npt.NDArray[np.bool_], model: Model, **fields: Any) -> Self:
         """Return a copy as the result of `model` that knows what was proved, with other fields.

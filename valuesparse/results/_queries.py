@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse.models import Chain, Tree
-from valuesparse.results._certificate import Proof
+from valuesparse.results._certificate import Certificate, Proof
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -45,8 +45,10 @@ class Queries(Protocol):
     ) -> Iterator[Array]:
         """Yield pairwise marginals, `block` edges at a time; of all edges, or of these."""
 
-    def proved(self, model: Chain | Tree, threads: int | None) -> tuple[Array, Proof]:
-        """Return exact marginals, and what is proved about them."""
+    def certified(
+        self, model: Chain | Tree, marginals: Array, islands: npt.NDArray[np.int32], workers: int
+    ) -> Certificate:
+        """Return how far marginals may be off, and islands be wrong."""
 
     def proof_for(self, model: Chain | Tree, log_z: Floats, single: npt.NDArray[np.bool_]) -> Proof:
         """Return what passes prove, in float32 where `single` says so."""

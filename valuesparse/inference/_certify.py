@@ -1,0 +1,87 @@
+"""How wrong a result of a chain or a tree is, beside passes whose rounding is bounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from valuesparse import _forest as native
+from valuesparse.inference import _certified
+from valuesparse.inference._asked import fitting, in_types, pays_single, require_feasible
+from valuesparse.inference._pieces import owner_of
+from valuesparse.inference._supports import Supports, may_pay
+from valuesparse.inference._watch import Watch
+from valuesparse.models import Chain, Tree
+from valuesparse.results._certificate import Certificate, Proof
+
+__all__ = ["certified"]
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+#: An error that may be added, so that passes can compute in float32.
+_SINGLE_ERROR = 1e-3
+#: Chains of fewer labels have a sequence in each lane in float64, where comparing costs no more
+#: than writing; what float32 saves there, it loses by that.
+_LEAST_LABELS = 25
+
+
+def certified(
+    model: Chain | Tree, marginals: Array, islands: npt.NDArray[np.int32], workers: int
+) -> Certificate:
+    """Return how far marginals may be off that came from anywhere, and islands be wrong.
+
+    Those with a proof may be off by a thousandth. Of a chain they are compared row by row, as they
+    are written, and not kept: they are made again where somebody asks for bounds.
+    """
+    n, _, count = model.forest.shape
+    far, wrong = np.empty(n), np.empty(n)
+    single = np.full(count, model.dtype == np.float32)
+    few = isinstance(model, Chain) and model.n_labels < _LEAST_LABELS
+    if model.dtype == np.float64 and not few and pays_single(model):
+        single = fitting(model, _SINGLE_ERROR)
+    if may_pay(model, _SINGLE_ERROR, single):
+        supports = Supports.of(model, _SINGLE_ERROR, single)
+        if supports is not None:
+            found = supports.passes(n, workers, Watch(None, None))
+            proved = supports.proof(found.log_z)
+            more = native.allowances(proved.radius, proved.slack, 0.0)
+            asked = marginals, islands, proved.error, more[1], more[2], far, wrong
+            native.compare(found.marginals, None, asked, workers)
+            return Certificate(found.marginals, proved, far, wrong)
+    asked = marginals, islands, *_certified.allowances(model, single), far, wrong
+
+    def proof() -> Proof:
+        return _certified.proof_for(model, log_z, single).each(lambda: owner_of(model))
+
+    if isinstance(model, Tree):
+        rows, log_z, _ = in_types(model, workers, Watch(None, None), single)
+        native.compare(rows, owner_of(model), asked, workers)
+        return Certificate(rows, proof, far, wrong)
+    log_z = _compare(model, workers, single, asked)
+
+    def again() -> Array:
+        return in_types(model, workers, Watch(None, None), single)[0]
+
+    return Certificate(again, proof, far, wrong)
+
+
+def _compare(
+    model: Chain, workers: int, single: npt.NDArray[np.bool_], asked: native.Compared
+) -> Floats:
+    """Return log Z (B,) of passes whose marginals are compared, in float32 where `single`."""
+    log_z, narrow = np.empty(single.size), model.dtype == np.float64
+    runs: list[tuple[bool, Integers | None]] = [(False, None)]
+    if narrow and single.any():
+        runs = [(True, None)]
+        if not single.all():
+            runs = [(True, np.flatnonzero(single)), (False, np.flatnonzero(~single))]
+    for small, some in runs:
+        infeasible, _ = native.infer(
+            model.forest, workers, log_z, narrow=small, components=some, compared=asked
+        )
+        require_feasible(model, infeasible)
+    return log_z
