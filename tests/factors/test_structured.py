@@ -224,6 +224,33 @@ def test_attributes_refusals_and_pickles() -> None:
     assert factor.joint(np.zeros((2, 2)), []).shape == (0,)
 
 
+TREES = [vs.factors.Tree, vs.factors.ProjectiveTree]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *TREES])
+def test_the_entropy_of_ties_among_large_messages(kind: Any) -> None:
+    rng = np.random.default_rng(0)
+    arcs = [(h, m) for m in (1, 2, 3) for h in range(4) if h != m]
+    for draw in range(150):
+        if kind in TREES:
+            factor = kind(arcs, range(len(arcs)), bool(draw % 2))
+        else:
+            k = 2 if kind == "Imply" else 2 + draw % 4
+            factor = make(kind, range(k), [0] if draw % 3 == 0 else [], 2)
+        k = len(factor.scope)
+        messages = rng.choice([-1e4, 0.0, 1e4], (k, 2)) + (draw % 2) * rng.normal(size=(k, 2))
+        if draw % 5 == 0:
+            messages[0, 1] = -np.inf
+        rows = np.array(list(itertools.product(range(2), repeat=k)))
+        scores = factor.log_potential(rows) + messages[np.arange(k), rows].sum(axis=1)
+        if scores.max() == -np.inf:
+            assert factor.entropy(messages) == 0.0
+            continue
+        p = np.exp(scores - scores.max())
+        p = p[p > 0.0] / p.sum()
+        assert factor.entropy(messages) == pytest.approx(-(p * np.log(p)).sum(), abs=1e-8)
+
+
 def test_every_kind_pickles_and_says_what_it_is() -> None:
     for kind in KINDS:
         factor = make(kind, (4, 2), [1], budget=1)

@@ -8,15 +8,17 @@ import random
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from stub_parser import StubParser, load
 
-from valuesparse.corpora._jobs import WrittenCounts
+from valuesparse.corpora._files import fingerprint
+from valuesparse.corpora._jobs import Halt, Halted, WrittenCounts, jobs_of, text_spans
 from valuesparse.corpora._lock import locked
 from valuesparse.corpora._run_file import RUN
 from valuesparse.parsing import Sentence, evaluate, read_conll
-from valuesparse.parsing._corpora import parse_corpus, parse_file
+from valuesparse.parsing._corpora import ParseSettings, parse_corpus, parse_file, parse_shard
 
 WORDS = ["the", "dog", "barks", ".", "字"]
 
@@ -80,6 +82,43 @@ def test_one_file(packed: bool, tmp_path: Path) -> None:
     # In place, too.
     parse_file(parser, source, source, options={})
     assert source.read_bytes() == found
+
+
+def test_sentences_that_are_solved_one_by_one_are_told_so(tmp_path: Path) -> None:
+    class Slow(StubParser):
+        def parse(self, sentences: list[Sentence], **options: Any) -> Iterator[Sentence]:
+            return super().parse(sentences, **{**options, "method": "exact"})
+
+    source, target, told = tmp_path / "a.conllu", tmp_path / "b.conllu", []
+    source.write_text(treebank(300))
+    counts = parse_file(
+        Slow("x"), source, target, options={"method": "lp", "threads": 1}, progress=told.append
+    )
+    assert sorted({so_far.sentences for so_far in told}) == list(range(1, 301))
+    assert told == sorted(told)
+    assert told[-1] == counts
+
+
+def test_a_shard_ends_between_two_sentences(tmp_path: Path, model: Path) -> None:
+    halt, done = Halt(), []
+    ender = threading.Thread(target=halt.end)
+
+    class Ended(StubParser):
+        def parse(self, sentences: list[Sentence], **options: Any) -> Iterator[Sentence]:
+            for sentence in super().parse(sentences, **options):
+                done.append(sentence)
+                if len(done) == 3:
+                    ender.start()
+                    ender.join(0.05)  # it waits for this shard
+                yield sentence
+
+    source = tmp_path / "a.conllu"
+    source.write_text(treebank(20))
+    settings = ParseSettings(Ended, str(model), fingerprint(model), {}, "stop", 1)
+    (job,) = jobs_of(source, "conllu", tmp_path, text_spans(source, 1 << 20), settings)
+    with pytest.raises(Halted):
+        parse_shard(job, halt)
+    assert len(done) == 3
 
 
 def test_an_empty_input_is_an_empty_output(tmp_path: Path, model: Path) -> None:

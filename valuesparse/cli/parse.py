@@ -30,6 +30,7 @@ from valuesparse.corpora._backends import BACKENDS, REGISTERED
 
 if TYPE_CHECKING:
     from valuesparse.corpora._jobs import WrittenCounts
+    from valuesparse.corpora._run import CorpusReport
 
 FEATURES = ("hashed", "supported", "complete")
 METHODS = ("auto", "exact", "bp", "relaxed", "lp", "ad3")
@@ -251,6 +252,8 @@ def predict(
     cut into shards; run the same command again after an interruption, and it goes on with the
     shards that are missing.
     """  # noqa: D301 (click takes the backspace itself)
+    from rich.console import Console
+
     from valuesparse import parsing
     from valuesparse.io._files import require_spared
     from valuesparse.parsing._corpora import parse_corpus, parse_file
@@ -273,19 +276,25 @@ def predict(
     left = _Left()
     if folder is None:
         target = None if output is None else as_writable(Path(output))
-        with one_line_errors(None):
+        hidden = quiet or is_standard(target)  # it would stand among the sentences
+        console = Console(stderr=True, highlight=False, quiet=hidden)
+        with one_line_errors(None), console.status("Loading") as status:
+
+            def watch(so_far: WrittenCounts) -> None:
+                status.update(f"Parsing: {_counted(so_far)}")
+
             if target is not None:
                 require_spared("--output", target, {model: "the model"})
             counts = parse_file(
                 parsing.load(model), sources[0], opened(target), input_format=input_format,
                 output_format=output_format, options={**options, "threads": threads},
-                on_error=on_error,
+                on_error=on_error, progress=watch,
             )  # fmt: skip
         left(counts)
         left.tell()
         into = "" if is_standard(target) else f" into {target}"
         if not (quiet and is_standard(target)):
-            say(target, f"{counts.sentences:,} sentences, {counts.tokens:,} words parsed{into}")
+            say(target, f"{_counted(counts)} parsed{into}")
         return
     if output_format is not None:
         raise click.UsageError("--output-format is for one file; a folder keeps the formats")
@@ -296,8 +305,11 @@ def predict(
             scheduler=scheduler, progress=update, tell=left,
         )  # fmt: skip
     left.tell()
-    counted = f"{report.sentences:,} sentences, {report.tokens:,} words"
-    click.echo(report_line(report, counted, "parsed"))
+    click.echo(report_line(report, _counted(report), "parsed"))
+
+
+def _counted(counts: WrittenCounts | CorpusReport) -> str:
+    return f"{counts.sentences:,} sentences, {counts.tokens:,} words"
 
 
 class _Left:

@@ -24,6 +24,8 @@ Polytope = tuple[Any, Any, Any, Any, int]
 _MOST_IN_TABLE = 26
 #: Rounding that the active-set method of `project` takes for zero.
 _NEAR = 1e-12
+#: Rounding of probabilities that an entropy may have; steps of the difference quotient beyond it.
+_LOST, _STEP = 1e-10, 1.0 / 64.0
 #: How far P(y = 1) + P(y = 0) of a kind written in Python may be from 1.
 _SUM_OFF = 1e-3
 
@@ -147,8 +149,28 @@ class Structured(Factor):
         if mass == -np.inf:
             return 0.0
         weights = np.stack([c, p], axis=1)
+        own = messages - messages.max(axis=1, keepdims=True)
+        # Beside log-odds of a probability, large ones of messages round digits of it away.
+        apart = np.multiply(p * c, own.min(axis=1) ** 2, out=np.zeros_like(p), where=p * c > 0.0)
+        if np.finfo(float).eps * apart.sum() > _LOST:
+            return max(self._log_mass(own) - self._slope(own), 0.0)
         expected = np.multiply(weights, messages, out=np.zeros_like(weights), where=weights > 0.0)
         return max(mass - float(expected.sum()), 0.0)
+
+    def _log_mass(self, messages: Floats) -> float:
+        return self.checked_sum_product(messages)[0]
+
+    def _slope(self, messages: Floats) -> float:
+        """Return the expected score, the slope of the log mass where all messages are scaled.
+
+        Configurations that count score nearly the same, however large messages are, so that this
+        has the digits that sums of probabilities and messages have lost.
+        """
+        ends = (
+            weight * (self._log_mass((1.0 + x) * messages) - self._log_mass((1.0 - x) * messages))
+            for weight, x in ((45.0, _STEP), (-9.0, 2.0 * _STEP), (1.0, 3.0 * _STEP))
+        )
+        return sum(ends) / (60.0 * _STEP)
 
     def project(self, point: npt.ArrayLike) -> Floats:
         """Return the nearest point of the hull of what is possible, (k,) -> (k,).

@@ -83,7 +83,7 @@ def parse_file(
     on_error : {"stop", "skip"}
         Whether a sentence that cannot be read or parsed is an error, or left as it was.
     progress : callable, optional
-        Called with the counts so far, after each batch.
+        Called with the counts so far, after each batch; with the method "lp" after each sentence.
 
     Returns
     -------
@@ -102,10 +102,23 @@ def parse_file(
     form = as_format(output_format)
     if form is None and isinstance(target, (str, os.PathLike)):
         form = format_of(Path(target))
-    how = _ParsedAs(parser, dict(options), on_error, as_format(input_format) or _form(path), form)
+    total = WrittenCounts(0, 0)
+
+    def told(found: Iterable[Sentence]) -> Iterator[Sentence]:
+        so_far = total
+        for sentence in found:
+            yield sentence
+            so_far = _sum(so_far, WrittenCounts(1, len(sentence)))
+            assert progress is not None
+            progress(so_far)
+
+    # Only "lp" finds one sentence after the other, each in its own time.
+    follow = told if progress is not None and options.get("method") == "lp" else iter
+    how = _ParsedAs(
+        parser, dict(options), on_error, as_format(input_format) or _form(path), form, follow
+    )
     try:
         with opened(target) as file:
-            total = WrittenCounts(0, 0)
             for text, counts in _parsed(lines_of(path), how, path):
                 file.write(text.encode())
                 total = _sum(total, counts)
@@ -203,7 +216,7 @@ def parse_shard(job: ShardJob, halt: Halt | None = None) -> Done:
 def _parse_lines(job: ShardJob, halt: Halt) -> WrittenCounts:
     load, model, digest, options, on_error, threads = job.settings
     options = {**options, "threads": threads or job.threads}
-    how = _ParsedAs(_parser_of(load, model, digest), options, on_error, job.kind, None)
+    how = _ParsedAs(_parser_of(load, model, digest), options, on_error, job.kind, None, halt.heeded)
     source = Path(job.source)
     total = WrittenCounts(0, 0)
     with writing(job) as file:
@@ -229,6 +242,7 @@ class _ParsedAs(NamedTuple):
     on_error: str
     form: str  # of the input
     target_form: str | None  # of the output, None for the same
+    follow: Callable[[Iterable[Sentence]], Iterator[Sentence]]  # yields them as they are parsed
 
 
 def _require_known(on_error: str) -> None:
@@ -326,7 +340,7 @@ def _answers(sentences: Sequence[Sentence], how: _ParsedAs) -> list[Sentence | V
     if not sentences:
         return []
     try:
-        found = list(how.parser.parse(sentences, **how.options))
+        found = list(how.follow(how.parser.parse(sentences, **how.options)))
     except ValueError as error:
         if len(sentences) == 1:
             return [error]
