@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import threading
 
@@ -120,6 +121,13 @@ def test_not_a_model(bad: object) -> None:
     ):
         with pytest.raises(TypeError, match="model"):
             call()
+
+
+def test_infer_has_these_options_and_no_others() -> None:
+    """Those of one method alone stand in its record."""
+    options = "zeta revisit threads method deadline progress evidence likelihood memory_limit factors"
+    options += " tol work keep"
+    assert set(inspect.signature(vs.infer).parameters) == {"model", *options.split()}
 
 
 def test_options_are_keywords(model: vs.Chain) -> None:

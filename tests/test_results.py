@@ -238,6 +238,18 @@ def test_entropy_is_between_nothing_and_everything(model, zeta: float) -> None:
     np.testing.assert_allclose(flat.entropy(), 6 * np.log(4), rtol=1e-12)
 
 
+def test_entropy_does_not_notice_the_batch() -> None:
+    """Edges go in blocks, and where a block ends depends on the sequences before."""
+    rng = np.random.default_rng(1)
+    k, lengths = 260, np.array([17, 16, 14, 19, 19, 10, 16, 12])
+    unary = rng.normal(size=(123, k)).astype(np.float32)
+    table = rng.normal(size=(k, k)).astype(np.float32)
+    want = vs.infer(vs.Chain(unary, table, lengths)).entropy()
+    turned = np.concatenate(np.split(unary, np.cumsum(lengths)[:-1])[::-1])
+    found = vs.infer(vs.Chain(turned, table, lengths[::-1])).entropy()
+    assert_same_bits(found[::-1], want)
+
+
 def test_entropy_of_large_scores_keeps_its_digits() -> None:
     unary = np.array([[10_000.0, 10_000.0], [-10_000.0, -9_999.0]])
     r = vs.infer(vs.Chain(unary, np.zeros((2, 2))))

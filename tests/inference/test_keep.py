@@ -198,6 +198,23 @@ def test_no_array_of_all_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     assert r.sparse().nnz < 40_000
 
 
+def test_pieces_of_any_size_share_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A piece that is larger than all before it is made where these were."""
+    monkeypatch.setattr(_forest, "_LISTED_BYTES", 1)
+    monkeypatch.setattr(_forest, "_LISTED_SIZE", 20)
+    made: list[int] = []
+
+    def empty(shape: tuple[int, int], dtype: Any) -> np.ndarray:
+        made.append(shape[0])
+        return np.empty(shape, dtype)
+
+    monkeypatch.setattr(_forest, "empty", empty)
+    rng = np.random.default_rng(1)
+    lengths = [11, 12, 15, 16, 19, 20, 3]  # pieces of 11, 12, 15, 16, 19, 20 and 3
+    vs.infer(vs.Chain(rng.normal(size=(96, 4)), np.zeros((4, 4)), lengths), keep=0.1, threads=1)
+    assert [rows for rows in made if rows] == [20]
+
+
 def test_progress_and_deadlines_count_the_whole(small_pieces: None) -> None:
     model = vs.Chain(np.zeros((90, 3)), np.zeros((3, 3)), [10] * 9)
     seen: list[tuple[int, int]] = []

@@ -122,7 +122,8 @@ def infer_listed(
     """
     n, k, count = model.forest.shape
     kind = model.dtype if dtype is None else dtype
-    parts = pieces(model, workers * piece_size(kind, k), kind)
+    size = workers * piece_size(kind, k)
+    parts = pieces(model, size, kind)
     islands = np.full(n, -1, dtype=np.int32)
     log_z, counts = np.empty(count), NO_COUNTS
     lists: list[Listed] = []
@@ -131,8 +132,8 @@ def infer_listed(
     for part in parts:
         if zeta >= 1.0 and part.size < n and prepared is None and not narrow:
             prepared = native.Prepared(part.forest)
-        if memory.shape[0] < part.size:
-            memory = empty((part.size, k), kind)
+        if memory.shape[0] < part.size:  # at once what no piece of several components exceeds
+            memory = empty((max(part.size, min(size, n)), k), kind)
         rows, own = memory[: part.size], np.empty(part.forest.shape[2])
         some = np.full(part.size, -1, dtype=np.int32)
         found = ask_piece(

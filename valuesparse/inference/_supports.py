@@ -121,8 +121,8 @@ class Supports:
         lists: list[Listed] = []
         places: list[Integers] = []
         for part in pieces(model, size):
-            if memory.shape[0] < part.size:
-                memory = empty((part.size, k), model.dtype)
+            if memory.shape[0] < part.size:  # at once what no piece of several components exceeds
+                memory = empty((max(part.size, min(size, n)), k), model.dtype)
             rows, own = memory[: part.size], np.empty(part.components.size)
             end = done + part.size
             price, progress = self._price[part.components], watch.part(done, end, n)

@@ -239,8 +239,8 @@ def _for_a_price(
     paid = int(sizes[bought].sum())
     size, done, memory = (paid if keep is None else some), 0, empty((0, k), model.dtype)
     for piece in pieces_of(model, np.flatnonzero(bought), max(1, size)):
-        if memory.shape[0] < piece.size:
-            memory = empty((piece.size, k), model.dtype)
+        if memory.shape[0] < piece.size:  # at once what no piece of several components exceeds
+            memory = empty((max(piece.size, min(size, paid)), k), model.dtype)
         rows, mass = memory[: piece.size], np.empty(piece.forest.shape[2])
         ask_piece(
             model, piece, workers, mass, rows, deadline=watch.left(),

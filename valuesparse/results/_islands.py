@@ -271,12 +271,11 @@ class IslandResult(ForestResult[Model], Generic[Model]):
         total += np.bincount(component, weights=weights, minlength=wanted.size)
         edges = np.flatnonzero(wanted[owner])
         block = max(1, _CACHED_ENTRIES // self._model.n_labels**2)
-        first = 0
-        for part in self._edge_blocks(block, threads, edges):
-            rows = owner[edges[first : first + part.shape[0]]]
-            entropy = plogp(part.astype(np.float64)).sum(axis=(1, 2))
-            total -= np.bincount(rows, weights=entropy, minlength=wanted.size)
-            first += part.shape[0]
+        parts = self._edge_blocks(block, threads, edges)
+        entropies = [plogp(part.astype(np.float64)).sum(axis=(1, 2)) for part in parts]
+        # Added up once, so that a component's bits do not tell which edges shared a block with its.
+        weights = np.concatenate([np.zeros(0), *entropies])
+        total -= np.bincount(owner[edges], weights=weights, minlength=wanted.size)
         return total[wanted]
 
     def _frame(self, labels: Any, index: dict[str, Array]) -> pandas.DataFrame:
