@@ -278,9 +278,9 @@ def as_states(
         raise ValueError(f"states must have shape {(n,)}, got {given.shape}")
     if n and given.dtype.kind not in "iu":
         raise ValueError(f"states must be integers, got dtype {given.dtype}")
-    bad = np.flatnonzero((given < least) | (given >= cards))
-    if bad.size:
-        i = int(bad[0])
+    above = given.max() >= cards if n and np.ndim(cards) == 0 else (given >= cards).any()
+    if n and (above or given.min() < least):
+        i = int(np.flatnonzero((given < least) | (given >= cards))[0])
         last = int(np.broadcast_to(cards, (n,))[i]) - 1
         raise ValueError(f"states[{i}] is {given[i]}; {noun} run from 0 to {last}{hint}")
     return np.ascontiguousarray(given, dtype=np.int64)

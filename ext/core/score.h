@@ -1,6 +1,7 @@
 // Scores of given states: compensated sums of log-potentials, -inf where a state is forbidden.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -9,22 +10,36 @@
 
 namespace vs {
 
+// Every other term goes to the same sum: an addition waits for the one before in its sum, and a
+// compiler that keeps a sum and its rest in one vector makes it wait for all that finds the rest.
 class ScoreSum {
   public:
-    void add(double x) {
-        if (x == -std::numeric_limits<double>::infinity()) {
-            possible_ = false;
-        } else {
-            sum_.add(x);
-        }
+    static constexpr unsigned kSums = 2;
+
+    VS_INLINE void add(double x) { add_at(next_++ % kSums, x); }
+    // The same of as many as there are sums, when an odd number has been added.
+    VS_INLINE void add_some(const double (&x)[kSums]) {
+        for (unsigned i = 0; i < kSums; ++i) add_at(i, x[i]);
     }
     double total() const {
-        return possible_ ? sum_.total() : -std::numeric_limits<double>::infinity();
+        Sum sum;
+        double least = 0.0;
+        for (unsigned i = 0; i < kSums; ++i) {
+            sum.add(value_[i]);
+            sum.rest += rest_[i];
+            least = std::min(least, least_[i]);
+        }
+        const double none = -std::numeric_limits<double>::infinity();
+        return least > none ? sum.total() : none;
     }
 
   private:
-    Sum sum_;
-    bool possible_ = true;
+    VS_INLINE void add_at(unsigned i, double x) {
+        add_to(value_[i], rest_[i], x);
+        least_[i] = std::min(least_[i], x);
+    }
+    double value_[kSums] = {}, rest_[kSums] = {}, least_[kSums] = {};
+    unsigned next_ = kSums - 1;
 };
 
 // One log-potential of an array of the model's type.

@@ -7,13 +7,15 @@
 
 namespace vs {
 
+VS_INLINE void add_to(double& value, double& rest, double x) {
+    const double t = value + x, more = t - value;
+    rest += (value - (t - more)) + (x - more);
+    value = t;
+}
+
 struct Sum {
     double value = 0.0, rest = 0.0;
-    VS_INLINE void add(double x) {
-        const double t = value + x, more = t - value;
-        rest += (value - (t - more)) + (x - more);
-        value = t;
-    }
+    VS_INLINE void add(double x) { add_to(value, rest, x); }
     VS_INLINE double total() const { return value + rest; }
 };
 

@@ -54,11 +54,13 @@ class Abreast {
     // Forward messages. False: cancelled.
     bool forward(const Exact<D>& engine, const D& d, Ticker& ticker) {
         plain_ = d.e.positive;
+        const bool starts = d.in.decorated(true, false), ends = d.in.decorated(false, true);
         for (int64_t i = 0; i < last_;) {
             int64_t end = last_;
             for (int r = 0; r < m_; ++r) {
                 const Lane<D>& s = lanes_[r];
-                for (const int64_t at : {int64_t{1}, s.enter, s.last, s.n - 1, s.n}) {
+                const int64_t head = starts ? 1 : s.n, tail = ends ? s.n - 1 : s.n;
+                for (const int64_t at : {head, s.enter, s.last, tail, s.n}) {
                     if (at > i && at < end) end = at;
                 }
             }

@@ -16,6 +16,12 @@ struct ForestVariable {
     const void *start, *end;
 };
 
+ForestVariable position_of(const Chains& c, int64_t s, int64_t i) {
+    const int64_t begin = c.offset[s], end = c.offset[s + 1];
+    return {s, i == begin ? -1 : i - 1, c.per_edge ? c.edge[s] + i - 1 - begin : 0,
+            i == begin ? c.start : nullptr, i == end - 1 ? c.end : nullptr};
+}
+
 // f(i, variable) for all variables of a component in their order.
 template <class F>
 void each_variable(const ForestModel& m, F f) {
@@ -29,12 +35,7 @@ void each_variable(const ForestModel& m, F f) {
         return;
     }
     for (int64_t s = 0; s < c.n_sequences; ++s) {
-        const int64_t begin = c.offset[s], end = c.offset[s + 1];
-        for (int64_t i = begin; i < end; ++i) {
-            f(i,
-              ForestVariable{s, i == begin ? -1 : i - 1, c.per_edge ? c.edge[s] + i - 1 - begin : 0,
-                             i == begin ? c.start : nullptr, i == end - 1 ? c.end : nullptr});
-        }
+        for (int64_t i = c.offset[s]; i < c.offset[s + 1]; ++i) f(i, position_of(c, s, i));
     }
 }
 
@@ -54,45 +55,89 @@ void expected_of(const ForestModel& m, const T* marginals, const double* energie
 
 // The log-potentials of given states.
 template <class T>
-void add_scores(const ForestModel& m, const int64_t* states, std::vector<ScoreSum>& sums) {
-    const Chains& c = m.arrays;
-    const int64_t K = c.n_labels;
-    const auto score = [](const void* array, int64_t i) {
+class Scores {
+  public:
+    Scores(const ForestModel& m, const int64_t* states)
+        : m_(m), c_(m.arrays), K_(c_.n_labels), states_(states) {}
+
+    void trees(double* scores) const {
+        std::vector<ScoreSum> sums(at(c_.n_sequences));
+        ScoreSum sum;  // of the tree under way, which mostly goes on
+        int64_t tree = -1;
+        each_variable(m_, [&](int64_t i, const ForestVariable& v) {
+            if (v.component != tree) {
+                if (tree >= 0) sums[at(tree)] = sum;
+                tree = v.component;
+                sum = sums[at(tree)];
+            }
+            sum.add(of(i, v));
+        });
+        if (tree >= 0) sums[at(tree)] = sum;
+        for (std::size_t s = 0; s < sums.size(); ++s) scores[s] = sums[s].total();
+    }
+    void chains(double* scores) const {
+        for (int64_t s = 0; s < c_.n_sequences; ++s) scores[s] = chain(s);
+    }
+
+  private:
+    static double entry(const void* array, int64_t i) {
         return static_cast<double>(static_cast<const T*>(array)[i]);
-    };
-    ScoreSum sum;  // of the component under way, which mostly goes on
-    int64_t component = -1;
-    each_variable(m, [&](int64_t i, const ForestVariable& v) {
-        const int64_t k = states[i];
-        double x = score(c.unary, i * K + k);
-        if (v.start) x += score(v.start, k);
-        if (v.end) x += score(v.end, k);
+    }
+    double of(int64_t i, const ForestVariable& v) const {
+        const int64_t k = states_[i];
+        double x = entry(c_.unary, i * K_ + k);
+        if (v.start) x += entry(v.start, k);
+        if (v.end) x += entry(v.end, k);
         if (v.before >= 0) {
-            const int64_t l = states[v.before];
-            x += c.transition ? score(c.transition, (v.table * K + l) * K + k)
-                              : c.sparse->at_pair(c.dtype, l, k);
+            const int64_t l = states_[v.before];
+            x += c_.transition ? entry(c_.transition, (v.table * K_ + l) * K_ + k)
+                               : c_.sparse->at_pair(c_.dtype, l, k);
         }
-        if (c.allowed && !c.allowed[i * K + k]) x = -std::numeric_limits<double>::infinity();
-        if (v.component != component) {
-            if (component >= 0) sums[at(component)] = sum;
-            component = v.component;
-            sum = sums[at(component)];
+        if (c_.allowed && !c_.allowed[i * K_ + k]) x = -std::numeric_limits<double>::infinity();
+        return x;
+    }
+    double chain(int64_t s) const {
+        constexpr int64_t kSums = ScoreSum::kSums;
+        ScoreSum sum;
+        int64_t i = c_.offset[s];
+        const int64_t end = c_.offset[s + 1];
+        if (i < end && c_.transition && !c_.allowed) {  // between the ends, as of() has it
+            sum.add(of(i, position_of(c_, s, i)));
+            for (++i; i + kSums < end; i += kSums) {
+                double x[kSums];
+                for (int64_t j = 0; j < kSums; ++j) {
+                    const int64_t k = states_[i + j], l = states_[i + j - 1];
+                    const int64_t table = c_.per_edge ? c_.edge[s] + i + j - 1 - c_.offset[s] : 0;
+                    x[j] = entry(c_.unary, (i + j) * K_ + k) +
+                           entry(c_.transition, (table * K_ + l) * K_ + k);
+                }
+                sum.add_some(x);
+            }
         }
-        sum.add(x);
-    });
-    if (component >= 0) sums[at(component)] = sum;
+        for (; i < end; ++i) sum.add(of(i, position_of(c_, s, i)));
+        return sum.total();
+    }
+
+    const ForestModel& m_;
+    const Chains& c_;
+    const int64_t K_;
+    const int64_t* const states_;
+};
+
+template <class T>
+void score_of(const ForestModel& m, const int64_t* states, double* scores) {
+    const Scores<T> all(m, states);
+    m.layout ? all.trees(scores) : all.chains(scores);
 }
 
 }  // namespace
 
 void score(const ForestModel& m, const int64_t* states, double* scores) {
-    std::vector<ScoreSum> sums(at(m.arrays.n_sequences));
     if (m.arrays.dtype == kFloat32) {
-        add_scores<float>(m, states, sums);
+        score_of<float>(m, states, scores);
     } else {
-        add_scores<double>(m, states, sums);
+        score_of<double>(m, states, scores);
     }
-    for (std::size_t s = 0; s < sums.size(); ++s) scores[s] = sums[s].total();
 }
 
 void expected(const ForestModel& m, const void* marginals, const double* energies,
