@@ -125,7 +125,9 @@ def test_not_a_model(bad: object) -> None:
 
 def test_infer_has_these_options_and_no_others() -> None:
     """Those of one method alone stand in its record."""
-    options = "zeta revisit threads method deadline progress evidence likelihood memory_limit factors"
+    options = (
+        "zeta revisit threads method deadline progress evidence likelihood memory_limit factors"
+    )
     options += " tol work keep"
     assert set(inspect.signature(vs.infer).parameters) == {"model", *options.split()}
 

@@ -272,10 +272,10 @@ class IslandResult(ForestResult[Model], Generic[Model]):
         edges = np.flatnonzero(wanted[owner])
         block = max(1, _CACHED_ENTRIES // self._model.n_labels**2)
         parts = self._edge_blocks(block, threads, edges)
-        entropies = [plogp(part.astype(np.float64)).sum(axis=(1, 2)) for part in parts]
+        entropies: list[Floats] = [plogp(x.astype(np.float64)).sum(axis=(1, 2)) for x in parts]
         # Added up once, so that a component's bits do not tell which edges shared a block with its.
-        weights = np.concatenate([np.zeros(0), *entropies])
-        total -= np.bincount(owner[edges], weights=weights, minlength=wanted.size)
+        each = np.concatenate([np.zeros(0), *entropies])
+        total -= np.bincount(owner[edges], weights=each, minlength=wanted.size)
         return total[wanted]
 
     def _frame(self, labels: Any, index: dict[str, Array]) -> pandas.DataFrame:
