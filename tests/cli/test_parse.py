@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,22 @@ def test_predict_says_how_it_is_called(model: Path, tmp_path: Path) -> None:
     model.write_text("")
     result = run("predict", model, source, "-o", tmp_path / "b")
     assert (result.exit_code, result.output) == (1, f"Error: {model} is no model\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "function", "names"),
+    [
+        ("train", parsing.train, ["beta", "gamma", "epochs"]),
+        ("predict", parsing.Parser.parse, ["max_iterations", "damping"]),
+    ],
+)
+def test_the_help_tells_the_defaults_of_the_package(
+    command: str, function: Any, names: list[str]
+) -> None:
+    options = {p.name: p for p in parse.parse.commands[command].params}
+    for name in names:
+        default = signature(function).parameters[name].default
+        assert f"[default: {default:g}]" in options[name].help
 
 
 def test_train_hands_its_options_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,10 +156,11 @@ def test_conllx(tmp_path: Path) -> None:
 
 
 BAD = {
+    "The dog barks.": "line 2, sentence: no tab; CoNLL-U has a word a line, in 10 columns",
     "1\ta": "line 2, sentence: 2 columns apart by tabs, CoNLL-U has 10",
     row(1) + "\t_": "line 2, sentence: 11 columns apart",
-    row(1).replace("\t", " "): "line 2, sentence: 1 columns apart",
-    " ": "line 2, sentence: 1 columns apart",
+    row(1).replace("\t", " "): "line 2, sentence: no tab; CoNLL-U has a word a line",
+    " ": "line 2, sentence: no tab; CoNLL-U has a word a line",
     row(1, ""): "line 2, sentence: FORM is empty",
     row(2): "line 2, sentence: ID '2' is out of order, 1 is next",
     row("01"): "ID '01' is out of order, 1 is next",

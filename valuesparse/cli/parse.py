@@ -93,11 +93,11 @@ def parse() -> None:
 )  # fmt: skip
 @click.option(
     "--beta", type=click.FloatRange(min=0), metavar="β",
-    help="1 learns as a CRF does, inf as an SVM.",
+    help="1 learns as a CRF does, inf as an SVM. [default: 1]",
 )  # fmt: skip
 @click.option(
     "--gamma", type=click.FloatRange(min=0), metavar="γ",
-    help="What a wrong arc costs while learning.",
+    help="What a wrong arc costs while learning. [default: 3]",
 )  # fmt: skip
 @click.option(
     "--ignore", type=click.Choice(COLUMNS, case_sensitive=False), multiple=True, metavar="COLUMN",
@@ -111,7 +111,9 @@ def parse() -> None:
     "--nonprojective", is_flag=True,
     help="Features of non-projective arcs: order 2, β = inf, parsed by ad3 or lp.",
 )  # fmt: skip
-@click.option("--epochs", type=click.IntRange(min=1), metavar="N", help="Passes over TRAIN.")
+@click.option(
+    "--epochs", type=click.IntRange(min=1), metavar="N", help="Passes over TRAIN. [default: 6]"
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the order of sentences.")
 @click.option(
     "--checkpoint", type=_FILE, callback=writable, metavar="FILE",
@@ -183,7 +185,9 @@ def train(
 )  # fmt: skip
 @click.option(
     "--method", type=click.Choice(METHODS), default="auto", show_default=True,
-    help="How trees are found; exact wants a parser of order 1.",
+    help="How trees are found: relaxed passes messages of pairs of arcs that matter, bp of all; "
+    "ad3 solves a linear program, slower and often better, lp the same one, slower by far; exact "
+    "is for parsers of order 1. auto is relaxed, but ad3 after --nonprojective.",
 )  # fmt: skip
 @click.option(
     "--threshold", type=click.FloatRange(min=0), default=1e-4, show_default=True, metavar="ε",

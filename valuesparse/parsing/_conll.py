@@ -147,6 +147,8 @@ def _check_others(
         if len(row) != _WIDTH:
             count = line.count("\t") + 1
             problem = f"{count} columns apart by tabs, {_TITLES[form]} has {_WIDTH}"
+            if count == 1:  # a text, as a rule
+                problem = f"no tab; {_TITLES[form]} has a word a line, in {_WIDTH} columns"
         elif form == "conllu" and (match := _RANGE.fullmatch(row[0])) is not None:
             first, last = _small(match[1]), _small(match[2])
             if first != before + 1 or last < first or first <= reach:
