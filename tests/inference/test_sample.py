@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import numpy as np
 import pytest
 from checks import assert_same_bits, chain, refused
 from hypothesis import given
 from oracles import (
     Arrays,
+    configuration_scores,
     enumerate_chain,
     first_infeasible,
     sequences,
@@ -20,6 +24,7 @@ from scipy import stats
 from strategies import chains, examples, random_chain
 
 import valuesparse as vs
+from valuesparse.inference import _forest
 
 pytestmark = pytest.mark.simd
 
@@ -222,3 +227,44 @@ def test_many_sequences_are_drawn_as_each_is(rng: np.random.Generator) -> None:
 
         if length:
             assert_same_bits(vs.sample(one, 3, Given(np.random.PCG64(0))), x[:, rows])
+
+
+@pytest.mark.parametrize("per_edge", [False, True])
+@pytest.mark.parametrize("forbidden", [0.0, 0.02])
+def test_scores_of_given_labels(
+    rng: np.random.Generator, dtype: type, per_edge: bool, forbidden: float
+) -> None:
+    """Sums of terms in turn, for all that a length may leave over."""
+    for masks, ends in itertools.product([False, True], repeat=2):
+        model = random_chain(
+            rng, [*range(14), 300], 4, forbidden=forbidden, per_edge=per_edge, ends=ends,
+            masks=masks and forbidden > 0, dtype=dtype,
+        )  # fmt: skip
+        states = rng.integers(0, 4, len(model.unary))
+        got = _forest.score(chain(model), states)
+        for b, (seq, rows) in enumerate(zip(sequences(model), slices_of(model), strict=True)):
+            want = configuration_scores(seq, states[None, rows])[0] if rows.stop > rows.start else 0
+            assert got[b] == pytest.approx(float(want), rel=1e-14, abs=1e-13)
+            alone = _forest.score(chain(single(model, b)), states[rows])
+            assert_same_bits(alone, got[b : b + 1])
+
+
+def test_scores_of_trees_do_not_see_each_other(rng: np.random.Generator) -> None:
+    owner = rng.integers(0, 3, 200)
+    parent, unary = np.full(200, -1), rng.normal(size=(200, 3))
+    for i in range(1, 200):
+        before = np.flatnonzero(owner[:i] == owner[i])
+        parent[i] = rng.choice(before) if before.size else -1
+    table, states = rng.normal(size=(3, 3)), rng.integers(0, 3, 200)
+    got = _forest.score(vs.Tree(parent, unary, table), states)
+    first = [int(np.flatnonzero(owner == c)[0]) for c in range(3)]
+    for b, c in enumerate(np.argsort(first)):
+        nodes = np.flatnonzero(owner == c)
+        number = np.full(200, -1)
+        number[nodes] = np.arange(nodes.size)
+        above = np.where(parent[nodes] < 0, -1, number[parent[nodes]])
+        alone = _forest.score(vs.Tree(above, unary[nodes], table), states[nodes])
+        assert_same_bits(alone, got[b : b + 1])
+        child = nodes[parent[nodes] >= 0]
+        terms = [*unary[nodes, states[nodes]], *table[states[parent[child]], states[child]]]
+        assert alone[0] == pytest.approx(math.fsum(terms), rel=1e-14, abs=1e-13)
