@@ -437,19 +437,17 @@ calibration_max_trials : optional
         return tagger
 
     def _tagger_of(self, model: bytes) -> Tagger:
-        told = self.constraints, self.forbidden
         tagger = Tagger(constraints=self.constraints, forbidden=self.forbidden)
         tagger.open_inmemory(model)
-        self._told = told
+        self._told = self.constraints, self.forbidden
         return tagger
 
     def _trainer(self) -> Any:
         names = _NAMES | {name: name for name in _SAME}
         given = {theirs: getattr(self, ours) for ours, theirs in names.items()}
         params = {name: value for name, value in given.items() if value is not None}
-        arguments: dict[str, Any] = {
-            "algorithm": self.algorithm, "params": params, "verbose": self.verbose
-        }  # fmt: skip
+        arguments: dict[str, Any] = {"algorithm": self.algorithm, "params": params}
+        arguments["verbose"] = self.verbose
         kind = LinePerIterationTrainer if self.trainer_cls is None else self.trainer_cls
         # A subclass with an __init__ of its own need not know these.
         ours = isinstance(kind, type) and issubclass(kind, Trainer)

@@ -151,7 +151,8 @@ class Structured(Factor):
         weights = np.stack([c, p], axis=1)
         own = messages - messages.max(axis=1, keepdims=True)
         # Beside log-odds of a probability, large ones of messages round digits of it away.
-        apart = np.multiply(p * c, own.min(axis=1) ** 2, out=np.zeros_like(p), where=p * c > 0.0)
+        least = np.maximum(own.min(axis=1), -1e100)  # whose square is finite
+        apart = np.multiply(p * c, least**2, out=np.zeros_like(p), where=p * c > 0.0)
         if np.finfo(float).eps * apart.sum() > _LOST:
             return max(self._log_mass(own) - self._slope(own), 0.0)
         expected = np.multiply(weights, messages, out=np.zeros_like(weights), where=weights > 0.0)
