@@ -134,7 +134,7 @@ def numbers(rng: np.random.Generator, width: int) -> tuple[Array, Array, float, 
     return low, slack, radius, part * np.exp(radius / 2 * rng.choice([-1.0, 1.0, 0.3], width))
 
 
-@pytest.mark.parametrize("cases", [2_000, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cases", MANY)
 def test_section_10_a_product_is_enclosed(cases: int) -> None:
     """Factors multiply, radii add up, and no label is lost that the product has."""
     proved = 0
@@ -156,7 +156,7 @@ def test_section_10_a_product_is_enclosed(cases: int) -> None:
     assert proved > cases / 2
 
 
-@pytest.mark.parametrize("cases", [5_000, pytest.param(200_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cases", MANY)
 def test_section_4_columns_that_are_read_again_are_enclosed(cases: int) -> None:
     kinds, proved, widened = itertools.cycle(TABLES), 0, 0
     for rng, size in batches(cases, 25):
@@ -272,7 +272,7 @@ def passes(unary: Array, t: Array) -> tuple[Array, Array]:
     return p, log_z + (n - 1) * shift
 
 
-@pytest.mark.parametrize("cases", [10_000, pytest.param(200_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cases", MANY)
 def test_sections_1_and_4_what_supports_prove_holds(cases: int) -> None:
     """Marginals and log Z lie within the bounds, whatever the tolerance let out."""
     taken, each = 0, 25
