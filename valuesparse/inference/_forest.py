@@ -22,7 +22,7 @@ from valuesparse.inference._asked import (
     require_feasible,
 )
 from valuesparse.inference._certify import certified as certified
-from valuesparse.inference._memory import empty
+from valuesparse.inference._memory import empty, grown
 from valuesparse.inference._pieces import owner_of, pieces
 from valuesparse.inference._watch import Watch, too_late
 from valuesparse.models import Chain, Tree
@@ -132,8 +132,8 @@ def infer_listed(
     for part in parts:
         if zeta >= 1.0 and part.size < n and prepared is None and not narrow:
             prepared = native.Prepared(part.forest)
-        if memory.shape[0] < part.size:  # at once what no piece of several components exceeds
-            memory = empty((max(part.size, min(size, n)), k), kind)
+        # No piece of several components has more rows than `size`.
+        memory = grown(memory, part.size, min(size, n))
         rows, own = memory[: part.size], np.empty(part.forest.shape[2])
         some = np.full(part.size, -1, dtype=np.int32)
         found = ask_piece(

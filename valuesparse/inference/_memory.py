@@ -14,7 +14,7 @@ import numpy.typing as npt
 from valuesparse._pool import Memory
 from valuesparse._validation import as_count
 
-__all__ = ["as_limit", "default_memory_limit", "empty", "show_bytes"]
+__all__ = ["as_limit", "default_memory_limit", "empty", "grown", "show_bytes"]
 
 # Smaller arrays come from numpy, whose memory is as warm as it gets.
 _LARGE = 1 << 20
@@ -82,3 +82,10 @@ def show_bytes(size: float) -> str:
             break
         size /= 1024
     return f"{size:.0f} {unit}" if unit == "bytes" or size >= 100 else f"{size:.1f} {unit}"
+
+
+def grown(memory: npt.NDArray[Any], rows: int, most: int) -> npt.NDArray[Any]:
+    """Return `memory`, or a block in its place where it has too few rows, of `most` or more."""
+    if memory.shape[0] >= rows:
+        return memory
+    return empty((max(rows, most), memory.shape[1]), memory.dtype)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from valuesparse import _supports as native
 from valuesparse.inference import _certified
 from valuesparse.inference._asked import NO_COUNTS, add_counts, ask_piece
-from valuesparse.inference._memory import empty
+from valuesparse.inference._memory import empty, grown
 from valuesparse.inference._pieces import Piece, owner_of, parents_of, pieces, pieces_of, sizes_of
 from valuesparse.inference._watch import Progress, Watch
 from valuesparse.models import Chain, Tree
@@ -121,8 +121,8 @@ class Supports:
         lists: list[Listed] = []
         places: list[Integers] = []
         for part in pieces(model, size):
-            if memory.shape[0] < part.size:  # at once what no piece of several components exceeds
-                memory = empty((max(part.size, min(size, n)), k), model.dtype)
+            # No piece of several components has more rows than `size`.
+            memory = grown(memory, part.size, min(size, n))
             rows, own = memory[: part.size], np.empty(part.components.size)
             end = done + part.size
             price, progress = self._price[part.components], watch.part(done, end, n)

@@ -18,7 +18,7 @@ from valuesparse.inference._asked import (
     pays_single,
 )
 from valuesparse.inference._local import local
-from valuesparse.inference._memory import empty
+from valuesparse.inference._memory import empty, grown
 from valuesparse.inference._pieces import owner_of, pieces_of, sizes_of
 from valuesparse.inference._supports import Supports, may_pay, may_save, provable
 from valuesparse.inference._watch import Watch
@@ -239,8 +239,8 @@ def _for_a_price(
     paid = int(sizes[bought].sum())
     size, done, memory = (paid if keep is None else some), 0, empty((0, k), model.dtype)
     for piece in pieces_of(model, np.flatnonzero(bought), max(1, size)):
-        if memory.shape[0] < piece.size:  # at once what no piece of several components exceeds
-            memory = empty((max(piece.size, min(size, paid)), k), model.dtype)
+        # No piece of several components has more rows than `size`.
+        memory = grown(memory, piece.size, min(size, paid))
         rows, mass = memory[: piece.size], np.empty(piece.forest.shape[2])
         ask_piece(
             model, piece, workers, mass, rows, deadline=watch.left(),
