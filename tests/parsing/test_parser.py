@@ -199,6 +199,20 @@ def test_training_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
         train(treebank(), **{**given, "beta": 2.0}, checkpoint=kept)
 
 
+def test_progress_within_a_pass_changes_no_bit() -> None:
+    """Each pass tells the share that is over, after every 32 batches and at its end."""
+    given: dict[str, Any] = {"bits": 4, "epochs": 2, "seed": 3, "batch": 1}
+    seen: list[Progress] = []
+    told = train(treebank(70), **given, progress=seen.append)
+    parts = [p for p in seen if p.stage == "parts"]
+    assert [(p.epoch, p.share) for p in parts] == [
+        (epoch, share) for epoch in (1, 2) for share in (32 / 70, 64 / 70, 1.0)
+    ]
+    assert str(parts[0]).startswith("parts, pass 1 of 2 (46%), loss ")
+    assert 0.5 < parts[1].loss / parts[2].loss < 2.0
+    assert bytes_of(told.model) == bytes_of(train(treebank(70), **given).model)
+
+
 def test_what_is_not_learned_stays_out(tmp_path: Path) -> None:
     sentences = treebank(10)
     plain = train(sentences, bits=4, epochs=1, prune=False)

@@ -6,7 +6,7 @@ Written once for every model that can give marginals or a best structure: see
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,8 @@ from valuesparse.learning.parts import Array, Indices, PartModel, Together
 from valuesparse.learning.rules import Rule
 
 __all__ = ["Epoch", "Online"]
+
+_TELL_AFTER = 32  # batches: a second of linear programs
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,9 @@ class Online:
     batch : int
         Examples whose gradients are taken at the same weights and added, in their order: the rule
         sees them as one example. 1 is Algorithm 1 of MSFXM10.
+    progress : callable, optional
+        Called within a pass, after every so many batches, with the pass, the share of it that is
+        done, and the loss of an example so far. Weights are the same bits without it.
 
     Attributes
     ----------
@@ -119,6 +124,7 @@ class Online:
         closing: bool = False,
         batch: int = 1,
         average_after: int = 0,
+        progress: Callable[[int, float, float], object] | None = None,
     ) -> None:
         as_count("epochs", epochs, at_least=0)
         as_count("batch", batch, at_least=1)
@@ -127,7 +133,7 @@ class Online:
         self.model, self.rule = model, rule
         self.epochs, self.epsilon, self.average = epochs, epsilon, average
         self.strict, self.closing, self.batch = strict, closing, batch
-        self.average_after = average_after
+        self.average_after, self.progress = average_after, progress
         self.weights = np.zeros(model.n_weights)
         self.touched = np.zeros(model.n_weights, bool)
         self.reason: str | None = None
@@ -212,12 +218,20 @@ class Online:
         if self.average_after and self.done == self.average_after:
             self._late[:] = 0.0
             self._before = self._time
-        loss, updates = self._sweep(order) or self._walk(order)
+        step = max(1, len(order)) if self.progress is None else _TELL_AFTER * self.batch
+        loss, updates = 0.0, 0
+        for first in range(0, len(order), step):
+            some = order[first : first + step]
+            lost, changed = self._sweep(some) or self._walk(some)
+            loss, updates = loss + lost, updates + changed
+            seen = first + len(some)
+            if self.progress is not None and seen < len(order):
+                self.progress(self.done + 1, seen / len(order), loss / seen)
         self.done += 1
         return Epoch(self.done, loss, updates, int(np.count_nonzero(self.touched)))
 
     def _sweep(self, order: Indices) -> tuple[float, int] | None:
-        """Let the model take the pass, if it can."""
+        """Let the model take these batches of the pass, if it can."""
         sweep = getattr(self.model, "sweep", None)
         if sweep is None:
             return None
@@ -233,7 +247,7 @@ class Online:
         return -(-examples // self.batch)
 
     def _walk(self, order: Indices) -> tuple[float, int]:
-        """Take the pass batch by batch, with any rule and any model."""
+        """Take these examples batch by batch, with any rule and any model."""
         loss, updates = 0.0, 0
         for first in range(0, len(order), self.batch):
             which = order[first : first + self.batch].tolist()

@@ -47,7 +47,7 @@ _LABEL_EPOCHS, _LABEL_BITS = 4, 12
 
 
 class Progress(NamedTuple):
-    """How far training has come, after each pass.
+    """How far training has come: after each pass, and within those over many parts.
 
     Attributes
     ----------
@@ -55,12 +55,15 @@ class Progress(NamedTuple):
         The part of the parser that learns. Labels are learned beside the pruner and arcs, on a
         thread of their own where there are several, and told after these.
     epoch, epochs : int
-        The pass that is over, from 1, and how many there will be.
+        The pass, from 1, and how many there will be.
     loss : float
-        Loss of a word: the share of wrong labels, or L_{β,γ}.
+        Loss of a word: the share of wrong labels, or L_{β,γ}. Within a pass it is estimated from
+        the sentences so far.
     cut_short : int
-        With parts of non-projective arcs: sentences of the pass whose linear program was ended
-        before its optimum was found; see :attr:`Examples.cut_short`.
+        With parts of non-projective arcs: sentences of the pass so far whose linear program was
+        ended before its optimum was found; see :attr:`Examples.cut_short`.
+    share : float
+        How much of the pass is over; 1 after it.
     """
 
     stage: str
@@ -68,10 +71,13 @@ class Progress(NamedTuple):
     epochs: int
     loss: float
     cut_short: int = 0
+    share: float = 1.0
 
     def __str__(self) -> str:
         """Return what a status line shows."""
-        text = f"{self.stage}, pass {self.epoch} of {self.epochs}, loss {self.loss:.4f} a word"
+        within = f" ({self.share:.0%})" if self.share < 1.0 else ""
+        text = f"{self.stage}, pass {self.epoch} of {self.epochs}{within}, "
+        text += f"loss {self.loss:.4f} a word"
         return text + (f", {self.cut_short} programs cut short" if self.cut_short else "")
 
 
@@ -212,9 +218,18 @@ def train(
             sentences, order, bits=bits, arcs=arcs, features=features, min_count=min_count,
             nonprojective=nonprojective, **given,
         )  # fmt: skip
+        words, cut_short = sum(map(len, sentences)), 0
+
+        def within(epoch: int, share: float, loss: float) -> None:
+            nonlocal cut_short
+            cut_short += examples.cut_short
+            mean = loss * len(sentences) / words
+            tell(Progress("parts", epoch, epochs, mean, cut_short, share))
+
         learner = Online(
-            examples, rule, epochs=epochs, seed=seed, batch=batch, average_after=_AVERAGE_AFTER
-        )
+            examples, rule, epochs=epochs, seed=seed, batch=batch,
+            average_after=_AVERAGE_AFTER, progress=within if progress else None,
+        )  # fmt: skip
         if order > 1:
             known = "hashed" if examples.dictionary is None else examples.dictionary.of_arcs()
             own = {**given, "bits": bits, "arcs": arcs, "features": known}
@@ -233,11 +248,12 @@ def train(
         )  # fmt: skip
         kept = Checkpoint(checkpoint, 1, parts)
         kept.resume(learner)
-    words = sum(map(len, sentences))
     for epoch in learner:
         if kept is not None:
             kept.offer(epoch.number, learner)
-        tell(Progress("parts", epoch.number, epochs, epoch.loss / words, examples.cut_short))
+        cut_short += examples.cut_short
+        tell(Progress("parts", epoch.number, epochs, epoch.loss / words, cut_short))
+        cut_short = 0
     count, dictionary = resolve(threads), examples.dictionary
     weights = rounded(learner.result(count), count)
     if dictionary is not None:  # a weight of 0 says nothing
