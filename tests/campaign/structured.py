@@ -9,9 +9,32 @@ from campaign.loopy import schedules
 from campaign.oracle import Joint, check_best, check_between, check_marginals
 from checks import method_of
 from graph_oracle import Factors
+from structured_oracle import ALLOWED, configurations, make
 
 import valuesparse as vs
-from valuesparse.factors import Xor
+from valuesparse.factors import ProjectiveTree, Structured, Tree
+
+KINDS = [*sorted(ALLOWED), "Tree", "ProjectiveTree"]
+
+
+def hard(case: Case, scope: list[int]) -> Structured:
+    """Return a factor of any kind over these variables."""
+    kind = case.choice(*KINDS)
+    if "Tree" in kind and len(scope) <= 4:
+        arcs = [(0, 1), (0, 2), (1, 2), (2, 1)] if len(scope) != 2 else [(0, 1), (1, 2)]
+        of = Tree if kind == "Tree" else ProjectiveTree
+        return of(arcs[: len(scope)], scope, single_root=case.chance(0.5))
+    if (len(scope) < 2 and kind in ("Imply", "OrOut", "XorOut")) or "Tree" in kind:
+        kind = "Xor"
+    negated = [i for i in range(len(scope)) if case.chance(0.3)]
+    return make(kind, scope, negated, budget=int(case.rng.integers(0, len(scope) + 1)))
+
+
+def allowed(factor: Structured) -> np.ndarray:
+    """Return the table of a factor, by what its kind allows."""
+    table = np.full([2] * len(factor.scope), -np.inf)
+    table[tuple(configurations(factor).T)] = 0.0
+    return table
 
 
 def draw(case: Case, loops: bool) -> tuple[vs.FactorGraph, Joint]:
@@ -34,9 +57,9 @@ def draw(case: Case, loops: bool) -> tuple[vs.FactorGraph, Joint]:
         for v in together:
             met[v] = together
         if case.chance(0.6):
-            xor = Xor(*scope, negated=[i for i in range(len(scope)) if case.chance(0.3)])
-            graph.add(xor)
-            factors.append((tuple(scope), xor.table([2] * len(scope))))
+            factor = hard(case, scope)
+            graph.add(factor)
+            factors.append((factor.scope, allowed(factor)))
         else:
             scope = scope[:3]
             table = rng.normal(0.0, scale, [2] * len(scope))
@@ -91,7 +114,8 @@ def structured_loops(case: Case) -> None:
         case.refused += 1
         return
     except ValueError as error:  # a mean field needs forests that hold the hard factors
-        case.true("a mean field may", method.endswith("mean_field") and "Xor" in str(error), error)
+        named = any(kind in str(error) for kind in KINDS)
+        case.true("a mean field may", method.endswith("mean_field") and named, error)
         case.refused += 1
         return
     case.true("numbers", all(np.isfinite(p).all() for p in r.marginals) and not np.isnan(r.log_z))

@@ -98,6 +98,32 @@ def test_projection_is_the_nearest_point(case, seed: int, scale: float) -> None:
     np.testing.assert_allclose(factor.project(found), found, atol=1e-9)
 
 
+@pytest.mark.parametrize("kind", ["Xor", "XorOut", "AtMostOne", "Budget", "Or", "OrOut"])
+@pytest.mark.parametrize("far", [2.0**20, 2.0**44])
+def test_projections_of_points_far_away(kind: str, far: float) -> None:
+    """Hulls with a fixed sum are asked from afar, across to it: the nearest point is the same."""
+    rng = np.random.default_rng(7)
+    negated = [1, 4]
+    factor = make(kind, range(6), negated)
+    across = np.ones(6)  # the inputs that are on count up, and an output down
+    across[negated] = -1.0
+    if kind in ("OrOut", "XorOut"):
+        across[5] *= -1.0
+    for _ in range(20):
+        point = rng.integers(-64, 128, 6) / 64.0
+        face = make("Xor" if kind in ("Or", "AtMostOne") else kind, range(6), negated)
+        side = -far if kind in ("Or", "OrOut") else far
+        on_face = face.project(point)
+        if kind in ("Budget", "OrOut"):  # from so far that only the sum counts
+            on_face = factor.project(point + np.sign(side) * 16.0 * across)
+        found = factor.project(point + side * across)
+        np.testing.assert_allclose(found, on_face, rtol=0, atol=1e-12)
+    huge = np.where(np.arange(6) == 2, 1e300, -1e300) * across
+    corner = factor.project(huge)
+    assert factor.log_potential(corner.astype(np.int64)) == 0.0
+    assert set(corner.tolist()) <= {0.0, 1.0}
+
+
 def test_projections_of_ties_and_of_corners() -> None:
     for kind in KINDS:
         for negated in ((), (0, 1)):

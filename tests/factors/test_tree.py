@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -181,8 +182,33 @@ def test_decoding_by_messages_refuses_a_tree_on_a_cycle() -> None:
     for method in ("bp", "trw"):
         with pytest.raises(ValueError, match="factor 10, a Tree over 9 variables, has no max-marg"):
             vs.decode(graph, method=method)
+    with pytest.raises(ValueError, match="cycles; method='ad3' takes it, and bounds the best"):
+        vs.decode(graph, method="bp")
+    assert vs.decode(graph, method="ad3").upper >= enumerated(graph)[3]
     graph = graph_of(ProjectiveTree(all_arcs(3), range(9)), 0, cycles=True)
     assert vs.decode(graph, method="bp").score <= enumerated(graph)[3] + 1e-9
+
+
+@pytest.mark.parametrize("states", [2, 3])
+@pytest.mark.parametrize("kind", [Tree, ProjectiveTree])
+def test_what_needs_a_table_names_a_method_that_works(kind: type, states: int) -> None:
+    arcs = all_arcs(6)
+    graph = vs.FactorGraph([2] * len(arcs) + [states])
+    index = graph.add(kind(arcs, range(len(arcs))))
+    for i in (0, 1):
+        graph.add([i, len(arcs)], np.eye(2, states))
+    with pytest.raises(ValueError, match=f"factor {index}, a {kind.__name__} over 36") as told:
+        vs.decode(graph)
+    [advised] = re.findall(r"fit; (?:only )?(.*?) takes it", str(told.value))
+    method = {
+        (2, Tree): "method='ad3'", (2, ProjectiveTree): "method='ad3'",
+        (3, ProjectiveTree): "method='bp'", (3, Tree): "infer(method='bp')",
+    }  # fmt: skip
+    assert advised == method[states, kind]
+    ask = vs.infer if "infer" in advised else vs.decode
+    assert ask(graph, method=advised.split("'")[1])
+    with pytest.raises(ValueError, match=r"fit; infer\(method='bp'\) takes it"):
+        vs.log_prob(graph, [0] * (len(arcs) + 1))
 
 
 def test_refusals_and_pickles() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import sys
+from types import FrameType
 
 import numpy as np
 import pytest
@@ -108,3 +110,25 @@ def test_bounds_on_log_z_hold(kind: str) -> None:
             dual = trw_dual_bound(graph, method=vs.TRW(max_iterations=50), evidence=evidence)
             assert log_z <= dual.upper < log_z + 2.0
             assert any(N + 2 in tree for _, tree in dual.trees)  # the structured factor
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_python_runs_for_messages_of_these_kinds(kind: str, schedule: str) -> None:
+    graph = graph_of(kind, 0, None, cycles=True)
+    seen: list[int] = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        seen[-1] += event == "call" and "valuesparse" in frame.f_code.co_filename
+
+    for iterations in (2, 40):
+        method = vs.BP(schedule=schedule, tolerance=0.0, max_iterations=iterations)
+        vs.infer(graph, method=method)
+        seen.append(0)
+        sys.setprofile(note)
+        try:
+            vs.infer(graph, method=method, threads=1)
+        finally:
+            sys.setprofile(None)
+    assert seen[0] > 0
+    assert seen[1] < seen[0] + 38  # less than a call for each iteration more

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -276,6 +277,8 @@ def test_errors_say_what_is_wrong() -> None:
     with pytest.raises(ValueError, match=r"sentences\[0\], word 1: no HEAD"):
         Examples([Sentence(["a"])])
     examples = Examples(fine, bits=BITS)
+    with pytest.raises(TypeError, match="Examples do not pickle: pickle the sentences"):
+        pickle.dumps(examples)
     with pytest.raises(IndexError, match="there are 3 sentences"):
         examples.gold(3)
     with pytest.raises(ValueError, match="an array of 4 numbers"):

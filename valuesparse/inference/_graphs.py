@@ -183,16 +183,26 @@ def _large(model: FactorGraph, parts: TakenApart | None, memory_limit: int | Non
     ]
 
 
-def _require_tables(model: FactorGraph, large: list[int]) -> None:
-    """Refuse structured factors on cycles that are too large for any table."""
+def _require_tables(
+    model: FactorGraph, large: list[int], instead: str = "method='bp' takes it, an approximation"
+) -> None:
+    """Refuse structured factors on cycles that are too large for any table, and name `instead`."""
     own = structured_factors(model)
     for i in large:
         if not own[i].has_table:
             raise ValueError(
                 f"factor {i}, {own[i].described}, lies on a cycle or between two, where exact "
-                "inference needs a table of it: at most 26 variables fit; method='bp' takes it, "
-                "an approximation"
+                f"inference needs a table of it: at most 26 variables fit; {instead}"
             )
+
+
+def _decoder(model: FactorGraph) -> str:
+    """Return what an error advises where the best configuration is refused."""
+    if (model.cards == 2).all():
+        return "method='ad3' takes it, and bounds the best score"
+    if all(factor.has_max_product for factor in structured_factors(model).values()):
+        return "method='bp' takes it, an approximation"
+    return "only infer(method='bp') takes it, an approximation of marginals"
 
 
 def _taken_apart(
@@ -208,7 +218,11 @@ def _taken_apart(
         return None
     known = known_of(model, evidence)
     parts = parts_of(model, known.held)
-    _require_tables(model, _large(model, parts, None))
+    large = _large(model, parts, None)
+    if best:
+        _require_tables(model, large, _decoder(model))
+    else:
+        _require_tables(model, large, "infer(method='bp') takes it, an approximation")
     return None if parts is None else Pendant(model, parts, known, workers, watch, best=best)
 
 
@@ -377,7 +391,7 @@ def _require_max_product(model: FactorGraph, evidence: Evidence | Known | None) 
         if not factor.has_max_product and not without_cycles(model, evidence):
             raise ValueError(
                 f"factor {index}, {factor.described}, has no max-marginals, and decoding by "
-                "messages needs them where the graph has cycles: use infer(method='bp')"
+                f"messages needs them where the graph has cycles; {_decoder(model)}"
             )
 
 

@@ -200,6 +200,10 @@ class Examples:
             f" {self.n_weights} weights)"
         )
 
+    def __reduce__(self) -> Any:
+        """Refuse to pickle: the features of a treebank are native and many."""
+        raise TypeError("Examples do not pickle: pickle the sentences, and make Examples of them")
+
     def parts(self, i: int) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int32]]:
         """Return the parts of sentence i.
 
