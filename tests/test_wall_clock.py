@@ -11,7 +11,7 @@ TESTS = Path(__file__).parent
 
 #: Functions of `time` that read a clock.
 CLOCKS = {"time", "monotonic", "perf_counter", "process_time", "thread_time"}
-#: What a file has that reads one; the others need not be parsed.
+#: A file without a match reads none, and need not be parsed.
 READ = re.compile(rf"\b({'|'.join(CLOCKS)})(_ns)?\(")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 

@@ -76,6 +76,11 @@ def _trees(default: str) -> Callable[[Command], Command]:
     return decorate
 
 
+def _as_option(name: str, value: object) -> str:
+    """Return an option and its value as a user gives them."""
+    return f"--{name}" if value is True else f"--{name} {value}"
+
+
 @click.group()
 def parse() -> None:
     """Dependency trees of sentences, in CoNLL-U and CoNLL-X."""
@@ -140,7 +145,13 @@ def train(
 
     from valuesparse import parsing
     from valuesparse.io._files import require_spared
+    from valuesparse.parsing._examples import require_nonprojective
 
+    try:
+        constraint = options["constraint"] or "tree"
+        require_nonprojective(options["nonprojective"], int(order), constraint, beta, _as_option)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
     with one_line_errors(None):
         for name, what in (("model", output), ("checkpoint", options["checkpoint"])):
             if what is not None and not is_standard(what):

@@ -382,5 +382,5 @@ def ends(model: Chain | Tree) -> tuple[Integers, Integers]:
 owner = owner_of
 
 
-#: What passes prove.
+#: The proof that passes give.
 proof_for = _certified.proof_for

@@ -27,13 +27,13 @@ __all__ = ["Found", "windows"]
 _CORE, _MARGIN = 128, 16
 #: Radii beyond this are not forgotten.
 _LARGEST_RADIUS = 25.0
-#: Of so many windows the first say whether others pay.
+#: The first of the windows, so many, say whether others pay.
 _FEW = 4
 _TOL = 0.1
 
 
 class Found(NamedTuple):
-    """What windows say of some positions."""
+    """Some positions as windows prove them."""
 
     positions: Integers  # (m,) ascending
     marginals: Array  # (m, K)
@@ -47,7 +47,7 @@ def windows(
 ) -> list[Found]:
     """Answer parts of the chains that are `wanted` (B,), for at most `left` multiply-adds.
 
-    `error` (N,) is what is proved without. What is read is counted by `supports`.
+    `error` (N,) is what is proved without. `supports` counts the entries that are read.
     """
     model = supports.model
     if not isinstance(model, Chain):
