@@ -156,7 +156,7 @@ def test_predict_says_how_it_is_called(model: Path, tmp_path: Path) -> None:
         ([source, source], "several INPUT go to a folder"),
         ([source, source, "-o", source], "a.conllu is a file"),
         ([source, "-o", tmp_path / "b", "--jobs", 2], "end --output with a slash"),
-        (["-", "-o", tmp_path], "what comes through a pipe goes to a file"),
+        (["-", "-o", tmp_path], "text from a pipe goes to a file"),
         ([source, "-o", tmp_path, "--output-format", "conllx"], "a folder keeps the formats"),
         ([source, "-o", tmp_path / "none" / "b"], "does not exist"),
         ([source, "--method", "bp", "--threshold", 1e-4], "--threshold: method 'bp' makes no use"),

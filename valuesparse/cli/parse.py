@@ -102,7 +102,7 @@ def parse() -> None:
 )  # fmt: skip
 @click.option(
     "--gamma", type=click.FloatRange(min=0), metavar="γ",
-    help="What a wrong arc costs while learning. [default: 3]",
+    help="The cost of a wrong arc while learning. [default: 3]",
 )  # fmt: skip
 @click.option(
     "--ignore", type=click.Choice(COLUMNS, case_sensitive=False), multiple=True, metavar="COLUMN",
@@ -119,7 +119,9 @@ def parse() -> None:
 @click.option(
     "--epochs", type=click.IntRange(min=1), metavar="N", help="Passes over TRAIN. [default: 6]"
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the order of sentences.")
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Seed of the order of sentences."
+)
 @click.option(
     "--checkpoint", type=_FILE, callback=writable, metavar="FILE",
     help="Keep the state here, and go on from it when it is there.",
