@@ -221,7 +221,10 @@ def test_train_hands_its_options_over(tmp_path: Path, monkeypatch: pytest.Monkey
     }  # fmt: skip
     for arguments, words in (
         ([], "--nonprojective wants --beta inf: it has no marginals"),
-        (["--order", 1], "--nonprojective wants --order 2 and --constraint tree, not --order 1 and "),
+        (
+            ["--order", 1],
+            "--nonprojective wants --order 2 and --constraint tree, not --order 1",
+        ),
     ):
         result = run("train", source, "-o", model, "--nonprojective", *arguments)
         assert result.exit_code == 2

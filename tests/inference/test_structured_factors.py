@@ -232,7 +232,9 @@ def test_factors_on_a_cycle_are_refused_by_structured_mean_field() -> None:
     graph = vs.FactorGraph([2] * 4)
     graph.add(Xor(0, 1, 2))
     graph.add(Xor(0, 1, 3))
-    with pytest.raises(ValueError, match=r"factor 1, a Xor over 3 variables, is on a cycle .* method='bp' works"):
+    with pytest.raises(
+        ValueError, match=r"factor 1, a Xor over 3 variables, is on a cycle .* method='bp' works"
+    ):
         vs.infer(graph, method="structured_mean_field")
     graph = vs.FactorGraph([2] * 4)
     graph.add(Xor(0, 1, 2, 3))

@@ -59,7 +59,9 @@ def require_used(method: str, given: Iterable[str], called: Callable[[str], str]
         raise ValueError(f"{called(name)}: method {method!r} makes no use of it, {by} it")
     if "threshold" in given and any(name in given for name in _OBJECTIVES):
         other = next(name for name in _OBJECTIVES if name in given)
-        raise ValueError(f"{called(other)} takes the place of {called('threshold')}: give one of them")
+        raise ValueError(
+            f"{called(other)} takes the place of {called('threshold')}: give one of them"
+        )
 
 
 class _Trees(NamedTuple):
