@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,13 +65,13 @@ def asserted(text: str) -> Iterator[int]:
     for node in ast.walk(tree):
         if isinstance(node, FUNCTIONS):
             yield from clocked(node)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if "assert" in node.value and READ.search(node.value):
-                try:
-                    inner = list(asserted(node.value))
-                except SyntaxError:
-                    continue
-                yield from (node.lineno + line - 1 for line in inner)
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and READ.search(node.value)
+        ):
+            with contextlib.suppress(SyntaxError):  # other text
+                yield from [node.lineno + line - 1 for line in asserted(node.value)]
 
 
 def test_they_are_seen() -> None:
