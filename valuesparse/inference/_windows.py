@@ -1,7 +1,7 @@
 """Windows of chains that are too dear as a whole: messages enter them from bounds.
 
-Whatever a chain has to the left of a window, the message that comes from there is a sum over rows
-of the table, with weights that are not known. So its entry for label k lies between the least and
+The message that comes from the left of a window is a sum over rows of the table, with weights that
+are not known, whatever the chain has there. So its entry for label k lies between the least and
 the largest of column k, times a factor that all labels share: an enclosure whose radius is the
 widest range of a column. Likewise from the right. Messages inside forget that radius (CERTIFICATES,
 section 2), and what is proved a few positions from the ends is as narrow as in a whole pass.
