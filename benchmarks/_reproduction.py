@@ -49,7 +49,7 @@ class Run:
 
     @property
     def size(self) -> str:
-        """What a parser was trained on, as its file says it."""
+        """The size of the training set, as the name of the parser's file has it."""
         return f"{self.train or 'all'}-{self.longest or 'any'}-{self.epochs}"
 
     def parser(self, language: str, kind: str, **how: Any) -> Parser:

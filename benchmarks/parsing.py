@@ -25,7 +25,7 @@ import valuesparse as vs
 
 LENGTHS, BATCH = [12, 25, 40], 32
 PACKAGES = ("ufal.chu-liu-edmonds", "torch", "torch-struct")
-#: What the project asks for, at 12 and at 40 words.
+#: Aims, at 12 and at 40 words.
 AIMS = {"matrix tree": (8, 5), "inside-outside": (40, 40), "best tree": (2, 4)}
 
 

@@ -5,7 +5,7 @@
 
 One thread. A question and `infer(model).marginals` are timed in turn, and the shortest of each
 counts. Where a question writes more than marginals, the column `output` has the ratio of the bytes.
-Of a hidden Markov model `score_samples` stands for `infer`. Questions to many rows count by the
+`score_samples` of a hidden Markov model stands for `infer`. Questions to many rows count by the
 row.
 """
 

@@ -41,7 +41,7 @@ import valuesparse as vs
 from valuesparse.parsing import Parser, Sentence, evaluate, load
 from valuesparse.relaxed import largest, smallest_within
 
-#: What trees have to be, and whether there are siblings.
+#: The kind of trees, and whether there are siblings.
 MODELS = {
     "Dutch": ("tree", False),
     "Italian": ("projective", False),

@@ -1,4 +1,4 @@
-"""What files of treebanks cost: reading, writing, and all of parsing a file but the parser.
+"""The cost of files of treebanks: reading, writing, and all of parsing a file but the parser.
 
 python benchmarks/treebanks.py FILE [--rounds 7]
 """

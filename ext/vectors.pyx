@@ -27,7 +27,7 @@ cdef extern from "vectors/vectors.h" namespace "vs" nogil:
 
 
 cdef Vectors vectors_of(Call call, int threads):
-    """What a call runs on so many threads; `call` outlives it."""
+    """Return what a call runs on so many threads; `call` outlives it."""
     cdef Vectors v
     v.threads = threads
     v.control = &call.control

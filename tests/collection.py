@@ -13,8 +13,8 @@ from _pytest.doctest import DoctestModule
 def pytest_collect_file() -> Generator[None, list[Any], list[Any]]:
     """Leave doctests to the package.
 
-    Of a test file that cannot be imported they would be skipped, and leave an empty module behind,
-    in which pytest then finds no test and no error.
+    Doctests of a test file that cannot be imported would be skipped, and leave an empty module
+    behind, in which pytest then finds no test and no error.
     """
     found = yield
     return [collector for collector in found if not isinstance(collector, DoctestModule)]

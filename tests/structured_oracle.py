@@ -19,7 +19,7 @@ mpmath.mp.dps = 60
 #: Log-messages with all that is hard about them.
 SCORES = st.sampled_from([0.0, 1.0, -2.5, 10_000.0, -10_000.0, 9_999.5, -np.inf, 700.0, 1e-9])
 
-#: What each kind allows: the inputs that are on, as zeros and ones, and the factor.
+#: Configurations that a kind allows: inputs that are on, as zeros and ones, and the factor.
 ALLOWED = {
     "AtMostOne": lambda on, _: sum(on) <= 1,
     "Budget": lambda on, factor: sum(on) <= factor.budget,

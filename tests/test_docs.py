@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
@@ -148,6 +149,29 @@ def test_docstrings_begin_sentences_with_their_subject() -> None:
             text = inspect.getdoc(known) if callable(known) else None
             if text and (said := openings(re.sub(r"^ *>>> .*$", "", text, flags=re.M))):
                 found[path] = said
+    assert found == {}
+
+
+def remarks(text: str) -> list[str]:
+    """Return the comments and docstrings of a file of Python, lines of one comment together."""
+    found = [""]
+    for line in text.splitlines():
+        comment = re.match(r"\s*#:? ?(.*)", line)
+        found[-1:] = [f"{found[-1]}{comment[1]}\n"] if comment else [found[-1], ""]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            found.append(re.sub(r"^ *>>> .*$", "", ast.get_docstring(node) or "", flags=re.M))
+    return [one for one in found if one]
+
+
+def test_remarks_begin_sentences_with_their_subject() -> None:
+    code = '"""What it is."""\n# One. Of\n# two.\nx = 1  # Of no account\n'
+    assert [said for text in remarks(code) for said in openings(text)] == ["Of two", "What it is"]
+    found = {
+        path.name: said
+        for path in sorted(Path(vs.__file__).parent.rglob("*.py"))
+        if (said := [one for text in remarks(path.read_text("utf-8")) for one in openings(text)])
+    }
     assert found == {}
 
 

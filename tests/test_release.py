@@ -1,4 +1,4 @@
-"""What the package says of itself: its address, its version, its extras, its description."""
+"""The package describes itself: its address, its version, its extras, its description."""
 
 from __future__ import annotations
 

@@ -237,12 +237,17 @@ def as_zeta(value: Any) -> float:
     return float(value)
 
 
-def as_probability(name: str, value: Any) -> float:
-    """Return a number in [0, 1]."""
+def as_probability(name: str, value: Any, interval: str = "[0, 1]") -> float:
+    """Return a number in [0, 1]; `interval` is how the message calls that."""
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not real or not 0.0 <= _as_float(value) <= 1.0:
-        raise ValueError(f"{name} must be a number in [0, 1], got {value!r}")
+        raise ValueError(f"{name} must be a number in {interval}, got {value!r}")
     return float(value)
+
+
+def as_tol(value: Any) -> float:
+    """Return the largest error that is allowed; 0 passes, and is below the floor of any model."""
+    return as_probability("tol", value, "(0, 1]")
 
 
 def as_work(value: Any) -> float:

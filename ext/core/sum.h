@@ -1,4 +1,4 @@
-// A compensated sum: log Z of ten million positions keeps its last digits. What an addition loses
+// A compensated sum: log Z of ten million positions keeps its last digits. The loss of an addition
 // is found by Knuth's six operations, since a branch on the larger number, as Neumaier has it, is
 // one that no processor guesses where terms have both signs.
 #pragma once

@@ -15,7 +15,7 @@ constexpr int64_t kLeastWords = 200, kMostWords = 12000;
 // Cost of a sentence beside others.
 double cost_of(int64_t n) { return static_cast<double>(n) * static_cast<double>(n + 8); }
 
-// Of sentences [first, last).
+// The tasks of sentences [first, last).
 Tasks tasks_of(const Corpus& corpus, int threads, int64_t first, int64_t last) {
     double left = 0.0;
     for (int64_t i = first; i < last; ++i) left += cost_of(corpus.size(i));

@@ -334,7 +334,7 @@ struct Linear {
         *added += static_cast<double>(here);
         return here <= F::kTolerance;
     }
-    // What floors add to a message in float32, of the sum of the forward message sent.
+    // Floors add so much to a message in float32, of the sum of the forward message sent.
     float floors_of_forward() const {
         using F = Floor<float>;
         const float a = F::kMessage * static_cast<float>(e.reach);

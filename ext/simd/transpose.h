@@ -53,7 +53,7 @@ VS_INLINE int64_t weave_blocks<double, 4>(const double* const* from, int64_t n, 
         _mm256_storeu_pd(to + 8, c);
         _mm256_storeu_pd(to + 12, d);
     }
-    // What is left is short, and read as vectors at once.
+    // The rest is short, and read as vectors at once.
     for (; k < n; ++k, to += 4) _mm256_storeu_pd(to, _mm256_setr_pd(p[k], q[k], r[k], s[k]));
     return n;
 }

@@ -99,7 +99,7 @@ float median(std::vector<float>& values) {
 }
 
 // r(i), c(k): most entries of a trained table are near a default, times what row and column have.
-// Of every row and column some entries are looked at. 0: most are next to nothing.
+// Some entries of every row and column are looked at. 0: most are next to nothing.
 void rank_one(const Table& t, float* r, float* c) {
     constexpr float least = 1e-6f;
     const int64_t step = std::max<int64_t>(1, t.k / 33);

@@ -67,7 +67,7 @@ class Component : private Positions {
     // Messages begin with smaller shares after one that had to look again, or that lost more than
     // kLoss of the tolerance: by which factors, and down to what.
     static constexpr double kFall = 0.5, kRise = 1.3, kStart = 0.05, kLoss = 1.5;
-    // Of exponentials.
+    // The rounding of exponentials.
     static constexpr double kRounding = 16.0 * 0x1p-24;
 
     const Problem& p_;

@@ -162,7 +162,7 @@ class Message {
         }
     }
 
-    // What a message was multiplied by, and how much its radius lost: it can be read again.
+    // The factor of a message, and how much its radius lost: it can be read again.
     struct Sent {
         double factor, widened;
     };
@@ -224,8 +224,8 @@ class Message {
         rows_ = last;
     }
 
-    // Sets l', e', and `share`, whose sum it returns. What is not in a row that
-    // was read, v = e + [l < limit] l, has
+    // Sets l', e', and `share`, whose sum it returns. The part that is in no
+    // row that was read, v = e + [l < limit] l, has
     //   r.v c - below <= v W <= r.v c + above,   above <= the least of |v|_p |column|_q.
     double bound_rest(const Side& s, const Enclosure& x, float limit, double scale, const float* a,
                       const float* b) {

@@ -38,7 +38,7 @@ inline void measure(const float* rows, int64_t k, int64_t kp, const float* r, co
             V::fma(a, a, V::load(n.above_weighted + j)).store(n.above_weighted + j);
         }
     }
-    // What underflows is far below 1e-18 of the largest entry, which is 1.
+    // Numbers that underflow are far below 1e-18 of the largest entry, which is 1.
     const V factor = V::set1(up), least = V::set1(1e-18f);
     for (int64_t j = 0; j < kp; j += V::N) {
         for (float* x : {n.above_sum, n.below_sum}) {

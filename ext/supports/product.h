@@ -9,7 +9,7 @@
 
 namespace VS_NS {
 
-// What a product adds to the radius.
+// A product adds this to the radius.
 constexpr double kProductRounding = 8.0 * 0x1p-24;
 
 inline void copy(int64_t kp, const Enclosure& x, Enclosure* out) {

@@ -120,7 +120,7 @@ struct Step {
     int64_t rows = 0, columns = 0, looks = 0;
 };
 
-// What is known of a position beside its rows.
+// A position's numbers beside its rows.
 struct Node {
     double g, total;                     // of what it knows from below
     double factor, widened;              // of the message to its parent

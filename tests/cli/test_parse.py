@@ -156,13 +156,13 @@ def test_predict_says_how_it_is_called(model: Path, tmp_path: Path) -> None:
         ([source, source], "several INPUT go to a folder"),
         ([source, source, "-o", source], "a.conllu is a file"),
         ([source, "-o", tmp_path / "b", "--jobs", 2], "end --output with a slash"),
-        (["-", "-o", tmp_path], "what comes through a pipe goes to a file"),
+        (["-", "-o", tmp_path], "text from a pipe goes to a file"),
         ([source, "-o", tmp_path, "--output-format", "conllx"], "a folder keeps the formats"),
         ([source, "-o", tmp_path / "none" / "b"], "does not exist"),
         ([source, "--method", "bp", "--threshold", 1e-4], "--threshold: method 'bp' makes no use"),
         ([source, "--method", "lp", "--max-rounds", 1], "--max-rounds: method 'lp' makes no use"),
         ([source, "--method", "ad3", "--damping", 0], "--damping: method 'ad3' makes no use"),
-        ([source, "--min-size", 1, "--threshold", 1], "an objective takes its place"),
+        ([source, "--min-size", 1, "--threshold", 1], "--min-size takes the place of --threshold"),
     ):
         result = run("predict", model, *arguments)
         assert result.exit_code == 2
@@ -207,18 +207,28 @@ def test_train_hands_its_options_over(tmp_path: Path, monkeypatch: pytest.Monkey
         "checkpoint": None, "constraint": None, "single_root": None, "prune": True,
         "threads": None, "features": "hashed", "nonprojective": False,
     }  # fmt: skip
-    options = ["--order", 1, "--beta", "inf", "--gamma", 1, "--ignore", "xpos", "--ignore", "FEATS"]
+    options = ["--order", 2, "--beta", "inf", "--gamma", 1, "--ignore", "xpos", "--ignore", "FEATS"]
     options += ["--epochs", 3, "--seed", 7, "--checkpoint", tmp_path / "state", "-t", 2]
     options += ["--features", "supported", "--nonprojective"]
     options += ["--constraint", "tree", "--single-root", "--no-prune"]
     result = run("train", source, "-o", model, *options)
     assert result.exit_code == 0, result.output
     assert seen == {
-        "sources": [source], "order": 1, "beta": float("inf"), "gamma": 1,
+        "sources": [source], "order": 2, "beta": float("inf"), "gamma": 1,
         "ignore": ("XPOS", "FEATS"), "epochs": 3, "seed": 7, "checkpoint": tmp_path / "state",
         "features": "supported", "nonprojective": True,
         "constraint": "tree", "single_root": True, "prune": False, "threads": 2,
     }  # fmt: skip
+    for arguments, words in (
+        ([], "--nonprojective wants --beta inf: it has no marginals"),
+        (
+            ["--order", 1],
+            "--nonprojective wants --order 2 and --constraint tree, not --order 1",
+        ),
+    ):
+        result = run("train", source, "-o", model, "--nonprojective", *arguments)
+        assert result.exit_code == 2
+        assert words in " ".join(result.output.split())
     for arguments in (["-o", source], ["-o", model, "--checkpoint", source]):
         before = source.read_bytes()
         result = run("train", source, *arguments)

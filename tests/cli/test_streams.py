@@ -85,7 +85,7 @@ def test_tag_writes_the_label_as_one_column(model: Path, source: Path, tmp_path:
     assert tagged[0].split(" ")[:3] == ["the", "DET", "DET"]
     assert [len(line.split(" ")) for line in tagged[:4]] == [4, 4, 4, 1]
     assert out("tag", model, source, "--marginals", "none").decode().startswith("the DET DET\n")
-    # What a file's name tells is how it is written.
+    # A file's name tells how it is written.
     out("tag", model, source, "-o", tmp_path / "b.jsonl")
     record = json.loads((tmp_path / "b.jsonl").read_text().splitlines()[0])
     assert record["words"] == ["the", "dog", "ran"]

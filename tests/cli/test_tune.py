@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
 import math
 import re
@@ -19,6 +20,7 @@ pytest.importorskip("rich", reason="the command line needs the cli extra")
 pytest.importorskip("matplotlib", reason="the command line needs the cli extra")
 
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 import valuesparse as vs
 from valuesparse import _extras
@@ -26,6 +28,7 @@ from valuesparse.cli._choice import CostLimit, choose, microseconds, on_front
 from valuesparse.cli._group import valuesparse
 from valuesparse.cli._measure import Ladder, Row
 from valuesparse.cli._sequences import is_arrays, load_text, sample
+from valuesparse.cli.tune import _table
 from valuesparse.crf import train_corpus
 from valuesparse.crf.corpora._reader import extraction_of
 from valuesparse.io.crfsuite import read_crfsuite
@@ -121,7 +124,7 @@ def test_scores_of_any_model(arrays: tuple[Path, Path], tmp_path: Path) -> None:
         assert float(cells[4]) == pytest.approx(errors.mean(), rel=0.06)
         assert float(cells[5]) == pytest.approx(errors.max(), rel=0.06)
         assert float(cells[6]) == pytest.approx(r.certify().error.max(), abs=6e-4)
-        assert float(cells[7]) == pytest.approx(100 * (r.islands >= 0).mean(), abs=0.06)
+        assert float(cells[7]) == pytest.approx(100 * (r.islands >= 0).mean(), abs=0.6)
     for tol in (0.01, 0.001):
         cells = rows[f"tol = {tol:g}"]
         assert float(cells[5]) <= float(cells[6]) <= tol
@@ -129,6 +132,7 @@ def test_scores_of_any_model(arrays: tuple[Path, Path], tmp_path: Path) -> None:
     assert str(plot) in result.output
     assert {p.name for p in tmp_path.iterdir()} == {"model.npz", "data.npz", "plot.png"}
     assert max(map(len, result.output.splitlines())) <= max(80, len(str(plot)) + 16)
+    assert "…" not in result.output
 
 
 @pytest.mark.parametrize("kind", ["attributes", "conllu"])
@@ -252,6 +256,21 @@ def test_a_busy_machine_is_noticed(
 
 def row(zeta: float | None, speed: float, error: float) -> Row:
     return Row(str(zeta), zeta, 1e6 * speed, 1 - error / 10, math.nan, error, 5 * error, 0.0, 1.0)
+
+
+def test_the_widest_table_fits_into_80_columns() -> None:
+    rows = [
+        Row("exact", None, 5.1e2, 1.0, 0.99999, 0.0, 0.0, 0.0, 1.0, proved=3e-11),
+        Row("ζ = 0.999", 0.999, 9e4, 1.0, 1.0, 2.34e-16, 1.23e-4, 1.0, 1.0, proved=0.123),
+        Row("tol = 0.001", None, 9e4, 1.0, 1.0, 1.23e-10, 0.1234, 0.0, 1.0, 0.001, 9e-4),
+    ]
+    console = Console(width=80, file=io.StringIO(), highlight=False)
+    for chosen in range(3):
+        console.print(_table(rows, CostLimit(), chosen))
+    text = console.file.getvalue()
+    assert "…" not in text
+    assert "2e-16" in text
+    assert "1.2e-4" in text
 
 
 def test_what_is_chosen() -> None:

@@ -112,7 +112,7 @@ def test_training_ends_where_exact_training_does(tol: float, rng: np.random.Gene
     bounds = [it["gradient_error"] for it in log.iterations]
     assert "gradient_error" not in wanted.last_iteration
     assert any("tol: " in line for line in log.log)
-    # What decides the end is exact.
+    # The gradients that decide the end are exact.
     assert bounds[-1] < 1e-6
     if tol >= 1e-3:
         assert bounds[0] > 1e-3
@@ -146,7 +146,7 @@ def test_few_labels_are_exact() -> None:
 
 
 def test_what_cannot_be_asked() -> None:
-    with pytest.raises(ValueError, match=r"tol must be a number in \[0, 1\], got 2"):
+    with pytest.raises(ValueError, match=r"tol must be a number in \(0, 1\], got 2"):
         Trainer(tol=2)
     trainer = Trainer("ap", verbose=False, tol=0.1)
     trainer.append([["a"]], ["X"])

@@ -282,6 +282,8 @@ def test_every_kind_pickles_and_says_what_it_is() -> None:
         factor = make(kind, (4, 2), [1], budget=1)
         budget = ", budget=1" if kind == "Budget" else ""
         assert repr(factor) == f"{kind}(4, 2{budget}, negated=(1,))"
+        article = "an" if kind in ("AtMostOne", "Imply", "Or", "OrOut") else "a"
+        assert factor.described == f"{article} {kind} over 2 variables"
         copy = pickle.loads(pickle.dumps(factor))
         assert (repr(copy), type(copy)) == (repr(factor), type(factor))
         np.testing.assert_array_equal(copy.table([2, 2]), factor.table([2, 2]))

@@ -103,7 +103,7 @@ def parsed(folder: Path) -> Reading:
             try:
                 sentence, found = sentence_of(one, "conllu"), sentence_of(other, "conllu")
             except TextFormatError:
-                # Of several marks or CRs one each is none of the text.
+                # One mark or CR of several is none of the text.
                 both = [[x.strip("\r\ufeff") for x in lines.lines] for lines in (one, other)]
                 assert both[0] == both[1]
                 left += 1

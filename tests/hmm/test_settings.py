@@ -1,4 +1,4 @@
-"""What a fit is told, and rows that are hard to read: refused by name, or read rightly."""
+"""Settings of a fit, and rows that are hard to read: refused by name, or read rightly."""
 
 from __future__ import annotations
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -84,6 +87,27 @@ def test_bits_where_lanes_are_left(forbidden: float, extreme: float, dtype: type
             model = random_chain(rng, lengths, k, forbidden=forbidden, extreme=extreme, dtype=dtype)
             if first_infeasible(model) is None:
                 assert_as_alone(model)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", [2, 9, 12])
+def test_bits_of_arrays_laid_out_otherwise(k: int, dtype: type, tmp_path: Path) -> None:
+    rng = np.random.default_rng(k)
+    model = random_chain(rng, LENGTHS[1], k, dtype=dtype)
+    want = vs.infer(chain(model))
+    odd = np.frombuffer(b"." + model.unary.tobytes(), dtype, offset=1).reshape(model.unary.shape)
+    model.unary.tofile(tmp_path / "unary")
+    mapped = np.memmap(tmp_path / "unary", dtype, mode="r", shape=model.unary.shape)
+    wide = np.full((2 * len(odd), k + 3), np.nan, dtype)
+    wide[::2, 1 : k + 1] = model.unary
+    other = model.transition.astype(model.transition.dtype.newbyteorder())
+    assert not odd.flags.aligned
+    for unary in (odd, mapped, wide[::2, 1 : k + 1], model.unary.T.copy().T):
+        for transition in (other, model.transition[::-1].copy()[::-1]):
+            given = chain(replace(model, unary=unary, transition=transition))
+            for r in (vs.infer(given), vs.infer(pickle.loads(pickle.dumps(given)), threads=3)):
+                assert_same_bits(r.marginals, want.marginals)
+                assert_same_bits(r.log_z, want.log_z)
 
 
 def test_a_dead_lane_is_named() -> None:

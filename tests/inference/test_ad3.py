@@ -310,7 +310,7 @@ def test_a_first_point_is_no_optimum(kind: type[vs.factors.Tree]) -> None:
 
 
 def test_gaps_are_a_share_of_the_score() -> None:
-    """Of the score itself, though single numbers are ten times as large."""
+    """They are a share of the score itself, though single numbers are ten times as large."""
     rng = np.random.default_rng(3)
     for _ in range(40):
         graph = sentence(3, rng, pair=1.0, constraint="projective")

@@ -1,4 +1,4 @@
-"""What a budget of multiply-adds buys: supports first, then passes, and always something valid."""
+"""A budget of multiply-adds buys supports first, then passes, and always something valid."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_windows_answer_parts_of_a_long_chain(ends: bool, kind: Any) -> None:
 
 
 def test_messages_that_enter_a_window_are_bounded() -> None:
-    """Whatever stands outside of a window, short ones included."""
+    """They are, whatever stands outside of a window, short ones included."""
     rng = np.random.default_rng(6)
     better = 0
     for _ in range(150):

@@ -129,7 +129,7 @@ def test_exact_results_need_no_pass() -> None:
 def test_marginals_lie_within_their_own_bounds(
     eager: None, ask: dict[str, float], size: float, dtype: Any
 ) -> None:
-    """Whatever they were rounded to: decided positions have a radius of next to nothing."""
+    """Decided positions, whatever they were rounded to, have a radius of next to nothing."""
     rng = np.random.default_rng(8)
     unary, table = size * rng.normal(size=(300, 40)), size / 4 * rng.normal(size=(40, 40))
     r = vs.infer(vs.Chain(unary.astype(dtype), table.astype(dtype), lengths=[50] * 6), **ask)

@@ -1,4 +1,4 @@
-"""What a result of a conditioned junction tree answers afterwards, as other results do."""
+"""A result of a conditioned junction tree answers afterwards as other results do."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def mixing(rng: np.random.Generator, n: int, k: int, dtype: type = np.float64) -
 @given(chains(max_labels=4, max_length=12), st.integers(1, 4), st.integers(1, 3))
 @examples(400)
 def test_tiny_chunks(model: Arrays, chunk: int, run_in: int) -> None:
-    """Whatever enters a chunk, what comes out is exact: -inf, 10,000s, floors, float32, K = 1."""
+    """The answer is exact whatever enters a chunk: -inf, 10,000s, floors, float32, K = 1."""
     native.cut_chains(2, chunk, run_in)
     dead = first_infeasible(model)
     if dead is not None:

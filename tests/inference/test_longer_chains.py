@@ -218,7 +218,7 @@ def test_segment_chains_by_enumeration(seed: int, k: int, longest: int, scale: f
 def test_the_n_best_by_enumeration(
     seed: int, k: int, ties: bool, wanted: int, longest: int
 ) -> None:
-    """Of order 2 where `longest` is 0; whole numbers have many ties and exact sums."""
+    """Chains are of order 2 where `longest` is 0; whole numbers have many ties and exact sums."""
     rng = np.random.default_rng(seed)
     lengths = [1, 4, 0, 3, 2]
     model = (

@@ -167,7 +167,7 @@ def test_section_4_columns_that_are_read_again_are_enclosed(cases: int) -> None:
                     continue
                 low, slack, radius, _, _ = found
                 assert enclosed(y, low[: y.size], slack[: y.size], radius)
-                # What was felt below the least number, or held from below, is slack for good.
+                # Mass below the least number, or held from below, is slack for good.
                 assert ((slack == 0) | (slack >= np.float32(1e-19))).all()
                 assert (slack[: y.size][(y > 0) & (low[: y.size] == 0)] > 0).all()
                 proved += 1

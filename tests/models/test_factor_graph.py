@@ -418,7 +418,7 @@ def test_states_may_be_bools_of_any_kind() -> None:
 
 
 def test_masked_entries_are_refused() -> None:
-    """What stands below a mask is no score."""
+    """An entry below a mask is no score."""
     table = np.ma.masked_array(np.zeros((2, 2)), mask=[[True, False], [False, False]])
     with pytest.raises(ValueError, match="log_table has masked entries"):
         vs.FactorGraph([2, 2]).add([0, 1], table)

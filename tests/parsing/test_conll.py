@@ -148,7 +148,7 @@ def test_conllx(tmp_path: Path) -> None:
     assert "4.1" not in kept
     assert kept.startswith("# sent_id = 1\n")
     assert len(list(read_conll(tmp_path / "d.conllx"))) == 3
-    # Of lines, and of files whose names say nothing, the argument tells.
+    # The argument tells the format of lines, and of files whose names say nothing.
     with pytest.raises(
         TextFormatError, match="line 3, sentence: ID '1-2' is not the number of a w"
     ):

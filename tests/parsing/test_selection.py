@@ -144,7 +144,7 @@ def test_min_divergence_looks_at_few() -> None:
         ({"min_divergence": 1, "min_size": 1.0}, "one of min_size and min_divergence"),
         ({"min_joint": 1.0, "method": "bp"}, "method 'relaxed'"),
         ({"min_joint": 1.0, "max_rounds": None}, "once"),
-        ({"min_joint": 1.0, "threshold": 0.5}, "threshold: an objective takes its place"),
+        ({"min_joint": 1.0, "threshold": 0.5}, "min_joint takes the place of threshold: give one"),
         ({"method": "bp", "threshold": 0.5}, "threshold: method 'bp' makes no use of it"),
         ({"method": "ad3", "max_rounds": None}, "max_rounds: method 'ad3' makes no use of it"),
         ({"method": "lp", "damping": 0.5}, "damping: method 'lp' makes no use of it, methods"),

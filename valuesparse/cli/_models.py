@@ -59,7 +59,7 @@ def model_options(command: Command) -> Command:
             click.argument("model", type=existing),
             click.option(
                 "--evidence", "-e", type=existing, metavar="FILE",
-                help="What is known: a UAI evidence file, or JSON as {\"rain\": \"yes\"}.",
+                help="Known states: a UAI evidence file, or JSON as {\"rain\": \"yes\"}.",
             ),
             click.option(
                 "--sample", type=click.IntRange(min=0), metavar="N",

@@ -98,7 +98,7 @@ def shards_options(shards: str) -> Callable[[Command], Command]:
 
     def add(command: Command) -> Command:
         command = click.option(
-            "--scheduler", metavar="ADDRESS", help="Of Dask, such as tcp://10.0.0.1:8786."
+            "--scheduler", metavar="ADDRESS", help="Dask's scheduler, as tcp://10.0.0.1:8786."
         )(command)
         return click.option(
             "--jobs", "-j", type=click.IntRange(min=1), metavar="N",

@@ -128,7 +128,7 @@ def folder_asked(output: str | None, inputs: Sequence[Any], spread: bool) -> Pat
         if folder.exists() and not folder.is_dir():
             raise click.UsageError(f"output goes to a folder here, and {output} is a file")
         if not all(isinstance(source, Path) for source in inputs):
-            raise click.UsageError("what comes through a pipe goes to a file, not to a folder")
+            raise click.UsageError("text from a pipe goes to a file, not to a folder")
     else:
         folder = None
     if folder is None and spread:

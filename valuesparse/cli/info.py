@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @model_options
 @click.option(
     "--zeta", "-z", type=click.FloatRange(0, 1), metavar="ζ",
-    help="What infer would do with this ζ; 1 is exact. [default: 1]",
+    help="The ζ that infer would be called with; 1 is exact. [default: 1]",
 )  # fmt: skip
 def info(
     model: Path,

@@ -76,6 +76,11 @@ def _trees(default: str) -> Callable[[Command], Command]:
     return decorate
 
 
+def _as_option(name: str, value: object) -> str:
+    """Return an option and its value as a user gives them."""
+    return f"--{name}" if value is True else f"--{name} {value}"
+
+
 @click.group()
 def parse() -> None:
     """Dependency trees of sentences, in CoNLL-U and CoNLL-X."""
@@ -97,7 +102,7 @@ def parse() -> None:
 )  # fmt: skip
 @click.option(
     "--gamma", type=click.FloatRange(min=0), metavar="γ",
-    help="What a wrong arc costs while learning. [default: 3]",
+    help="The cost of a wrong arc while learning. [default: 3]",
 )  # fmt: skip
 @click.option(
     "--ignore", type=click.Choice(COLUMNS, case_sensitive=False), multiple=True, metavar="COLUMN",
@@ -114,7 +119,9 @@ def parse() -> None:
 @click.option(
     "--epochs", type=click.IntRange(min=1), metavar="N", help="Passes over TRAIN. [default: 6]"
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the order of sentences.")
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Seed of the order of sentences."
+)
 @click.option(
     "--checkpoint", type=_FILE, callback=writable, metavar="FILE",
     help="Keep the state here, and go on from it when it is there.",
@@ -140,7 +147,13 @@ def train(
 
     from valuesparse import parsing
     from valuesparse.io._files import require_spared
+    from valuesparse.parsing._examples import require_nonprojective
 
+    try:
+        constraint = options["constraint"] or "tree"
+        require_nonprojective(options["nonprojective"], int(order), constraint, beta, _as_option)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
     with one_line_errors(None):
         for name, what in (("model", output), ("checkpoint", options["checkpoint"])):
             if what is not None and not is_standard(what):

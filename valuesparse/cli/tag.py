@@ -97,8 +97,8 @@ def tag(
 
     if is_copy(model) and options["features"] is None:
         click.echo(
-            "note: a model from a pipe comes without its MODEL.json: of words the plain features "
-            "are made, and no scheme holds; say --features and --constraints if it was trained "
+            "note: a model from a pipe comes without its MODEL.json: words get the plain "
+            "features, and no scheme holds; say --features and --constraints if it was trained "
             "with others",
             err=True,
         )

@@ -236,19 +236,19 @@ def _table(rows: Sequence[Row], budget: CostLimit, chosen: int | None) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 0, 0, 1), show_edge=False, header_style="bold")
     table.add_column("setting", no_wrap=True, min_width=12)
     with_gold = not math.isnan(rows[0].accuracy)
-    headings = ["µs per\ntoken", "speed-\nup", "agree\n%", "gold\n%", "mean\nerror", "max\nerror"]
+    headings = ["µs a\ntoken", "speed-\nup", "agree\n%", "gold\n%", "mean\nerror", "max\nerror"]
     headings += ["prov-\ned", "isl-\nands", "full\nmsgs"]
     for heading in headings:
         if with_gold or heading != "gold\n%":
             table.add_column(heading, justify="right", no_wrap=True)
     front = on_front(rows, budget.measure)
     for i, row in enumerate(rows):
-        cells = [f"{microseconds(row):.3f}", f"{row.speed / rows[0].speed:.2f}"]
+        cells = [_three(microseconds(row)), f"{row.speed / rows[0].speed:.2f}"]
         cells.append(f"{100 * row.agreement:.2f}")
         if with_gold:
             cells.append(f"{100 * row.accuracy:.2f}")
-        cells += [_number(row.mean_error), _number(row.max_error), proved(row)]
-        cells += [f"{100 * row.islands:.1f}", f"{100 * row.full:.1f}"]
+        cells += [_short(row.mean_error), _short(row.max_error), proved(row)]
+        cells += [f"{100 * row.islands:.0f}", f"{100 * row.full:.0f}"]
         style = "bold green" if i == chosen else None if front[i] else "dim"
         table.add_row(row.name + (" ◀" if i == chosen else ""), *cells, style=style)
     return table
@@ -295,3 +295,14 @@ def _number(value: float) -> str:
     if value == 0:
         return "0"
     return f"{value:.1e}" if value < 0.001 else f"{value:.4f}"
+
+
+def _three(value: float) -> str:
+    """Return a time with three decimals, or fewer where it is large: in five characters."""
+    return f"{value:.{3 if value < 10 else 1 if value < 1000 else 0}f}"
+
+
+def _short(value: float) -> str:
+    """Return an error in at most six characters: a column of the table has no more."""
+    text = _number(value).replace("e-0", "e-")
+    return text if len(text) <= 6 else f"{value:.0e}"

@@ -237,7 +237,9 @@ class Structured(Factor):
     @property
     def described(self) -> str:
         """The factor's kind and size, for messages."""
-        return f"a {type(self).__name__} over {len(self.scope)} variables"
+        kind = type(self).__name__
+        article = "an" if kind[0] in "AEIOU" else "a"
+        return f"{article} {kind} over {len(self.scope)} variables"
 
     @property
     def _native(self) -> _messages.Structured:

@@ -1,4 +1,4 @@
-"""What a fit is told: priors and thresholds, checked before they reach a parameter."""
+"""The settings of a fit: priors and thresholds, checked before they reach a parameter."""
 
 from __future__ import annotations
 

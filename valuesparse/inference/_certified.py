@@ -56,9 +56,9 @@ Mask = npt.NDArray[np.bool_]
 U64, U32 = 2.0**-53, 2.0**-24
 #: Mass that floors of messages may have added: float64 gives up long before, float32 at 1e-7.
 SLACK64, SLACK32 = 1e-30, 2e-7
-#: What a step in float32 rounds beside its sum, with scores in float32, or narrowed from float64.
+#: Roundings of a step in float32 beside its sum, with scores in float32, or narrowed from float64.
 OTHER32, _NARROWED = 170, 24
-#: Of sums in float32: the most numbers in a block, the fewest.
+#: Sums in float32: the most numbers in a block, the fewest.
 _BLOCK, _LEAST_BLOCK = 128, 32
 
 

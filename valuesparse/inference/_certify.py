@@ -34,8 +34,8 @@ def certified(
 ) -> Certificate:
     """Return how far marginals may be off that came from anywhere, and islands be wrong.
 
-    Those with a proof may be off by a thousandth. Of a chain they are compared row by row, as they
-    are written, and not kept: they are made again where somebody asks for bounds.
+    Those with a proof may be off by a thousandth. Marginals of a chain are compared row by
+    row, as they are written, and not kept: they are made again where somebody asks for bounds.
     """
     n, _, count = model.forest.shape
     far, wrong = np.empty(n), np.empty(n)

@@ -292,7 +292,7 @@ def expected_scores(
 def _without_ends(model: Chain | Tree) -> Chain | Tree:
     """Return the same distribution, where the default of a list has no rows and columns.
 
-    What depends on one variable alone is moved to its own scores, so that expected scores of edges
+    Scores of one variable alone are moved to its own scores, so that expected scores of edges
     need no table of all pairs.
     """
     table = model.sparse_transition if isinstance(model, Chain) else model.sparse_pairwise
@@ -382,5 +382,5 @@ def ends(model: Chain | Tree) -> tuple[Integers, Integers]:
 owner = owner_of
 
 
-#: What passes prove.
+#: The proof that passes give.
 proof_for = _certified.proof_for

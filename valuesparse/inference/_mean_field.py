@@ -215,10 +215,11 @@ def structured_of(model: FactorGraph, network: Network) -> dict[int, Any]:
 
 def _no_forest(model: FactorGraph, network: Network, group: int) -> NoForestError:
     index = int(network.native.wide[network.native.group == group][0])
+    factor = structured_factors(model)[index]
     return NoForestError(
-        f"structured_mean_field needs a forest that holds every structured factor, and no table of "
-        f"three variables and more that meets one twice: factor {index}, a "
-        f"{type(model.factor(index)).__name__}, is on a cycle with others; method='bp' works"
+        "structured_mean_field needs a forest that holds every structured factor, and no table of "
+        f"three variables and more that meets one twice: factor {index}, "
+        f"{factor.described}, is on a cycle with others; method='bp' works"
     )
 
 

@@ -38,7 +38,7 @@ _LEAST_LABELS, _MORE_IN_TREES = 256, 65
 _LONGEST = 8192
 #: Variables for each label, of all components: making both tables and their norms takes time.
 _LEAST_POSITIONS = 0.5
-#: What a message of the whole table takes, in rows of it, of K: in float32, and in float64.
+#: The cost of a message of the whole table, in rows of it, of K: in float32, and in float64.
 _PRICE_SINGLE, _PRICE_DOUBLE = 0.155, 0.33
 #: Where multiply-adds are counted, in place of time: from how many labels on rows and columns may
 #: be fewer than all; how many rows a message reads at least, and what else it does; of how many

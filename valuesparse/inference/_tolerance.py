@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_probability, as_work
+from valuesparse._validation import as_tol, as_work
 from valuesparse.inference import _certified, _forest
 from valuesparse.inference._asked import (
     ask_piece,
@@ -58,7 +58,7 @@ def infer(
     if work is not None:
         return _for_a_price(model, workers, watch, keep, as_work(work))
     assert tol is not None
-    wanted = as_probability("tol", tol)
+    wanted = as_tol(tol)
     least = _certified.floor_of(model)
     if wanted < least:
         told = Context(prec=3, rounding=ROUND_CEILING).create_decimal(least)

@@ -1,7 +1,7 @@
 """Windows of chains that are too dear as a whole: messages enter them from bounds.
 
-Whatever a chain has to the left of a window, the message that comes from there is a sum over rows
-of the table, with weights that are not known. So its entry for label k lies between the least and
+The message that comes from the left of a window is a sum over rows of the table, with weights that
+are not known, whatever the chain has there. So its entry for label k lies between the least and
 the largest of column k, times a factor that all labels share: an enclosure whose radius is the
 widest range of a column. Likewise from the right. Messages inside forget that radius (CERTIFICATES,
 section 2), and what is proved a few positions from the ends is as narrow as in a whole pass.
@@ -27,13 +27,13 @@ __all__ = ["Found", "windows"]
 _CORE, _MARGIN = 128, 16
 #: Radii beyond this are not forgotten.
 _LARGEST_RADIUS = 25.0
-#: Of so many windows the first say whether others pay.
+#: The first of the windows, so many, say whether others pay.
 _FEW = 4
 _TOL = 0.1
 
 
 class Found(NamedTuple):
-    """What windows say of some positions."""
+    """Some positions as windows prove them."""
 
     positions: Integers  # (m,) ascending
     marginals: Array  # (m, K)
@@ -47,7 +47,7 @@ def windows(
 ) -> list[Found]:
     """Answer parts of the chains that are `wanted` (B,), for at most `left` multiply-adds.
 
-    `error` (N,) is what is proved without. What is read is counted by `supports`.
+    `error` (N,) is what is proved without. `supports` counts the entries that are read.
     """
     model = supports.model
     if not isinstance(model, Chain):

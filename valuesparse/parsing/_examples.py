@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,12 +52,27 @@ def sets_of(order: int, nonprojective: bool) -> int:
     return order + nonprojective
 
 
-def require_nonprojective(wanted: bool, order: int, constraint: str) -> bool:
-    """Return whether non-projective arcs have parts, once it is checked that they may."""
+def require_nonprojective(
+    wanted: bool,
+    order: int,
+    constraint: str,
+    beta: float | None = np.inf,
+    called: Callable[[str, object], str] = lambda name, value: f"{name}={value!r}",
+) -> bool:
+    """Return whether non-projective arcs have parts, once it is checked that they may.
+
+    `beta` is None for the default, which is finite; `called` says an argument and its value in the
+    words of the caller.
+    """
     if wanted and (order != 2 or constraint != "tree"):
         raise ValueError(
-            "nonprojective=True wants order=2 and constraint='tree', not "
-            f"order={order} and constraint={constraint!r}"
+            f"{called('nonprojective', True)} wants {called('order', 2)} and "
+            f"{called('constraint', 'tree')}, not {called('order', order)} and "
+            f"{called('constraint', constraint)}"
+        )
+    if wanted and (beta is None or not np.isinf(beta)):
+        raise ValueError(
+            f"{called('nonprojective', True)} wants {called('beta', np.inf)}: it has no marginals"
         )
     return bool(wanted)
 

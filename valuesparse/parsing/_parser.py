@@ -58,7 +58,10 @@ def require_used(method: str, given: Iterable[str], called: Callable[[str], str]
         by = "methods 'relaxed' and 'bp' use" if name in _MESSAGES else "method 'relaxed' uses"
         raise ValueError(f"{called(name)}: method {method!r} makes no use of it, {by} it")
     if "threshold" in given and any(name in given for name in _OBJECTIVES):
-        raise ValueError(f"{called('threshold')}: an objective takes its place, say one of them")
+        other = next(name for name in _OBJECTIVES if name in given)
+        raise ValueError(
+            f"{called(other)} takes the place of {called('threshold')}: give one of them"
+        )
 
 
 class _Trees(NamedTuple):
@@ -416,7 +419,7 @@ def _batch(rest: Iterator[Sentence], number: int) -> list[Sentence]:
     return batch
 
 
-# What nobody has said.
+# The arguments' defaults.
 _DEFAULTS = {name: p.default for name, p in signature(Parser.parse).parameters.items()}
 
 

@@ -195,11 +195,7 @@ def train(
         raise ValueError("treebank has no sentence to learn from")
     if nonprojective:
         constraint = constraint or "tree"
-        require_nonprojective(nonprojective, order, constraint)
-        if not np.isinf(beta):
-            raise ValueError(
-                f"nonprojective=True wants beta=inf, not {beta:g}: it has no marginals"
-            )
+        require_nonprojective(nonprojective, order, constraint, beta)
     if constraint is None or single_root is None:
         offset = encode(sentences).offset
         projective, single = projective_and_single(heads_of(sentences), offset)

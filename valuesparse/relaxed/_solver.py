@@ -166,8 +166,8 @@ def first_factors(graph: FactorGraph, first: Iterable[int] | None) -> npt.NDArra
     for i, factor in structured_factors(graph).items():
         if i not in kept:
             raise ValueError(
-                f"first leaves out factor {i}, a {type(factor).__name__}: structured factors have "
-                "no gain, and have to be used from the start"
+                f"first leaves out factor {i}, {factor.described}: structured factors have no "
+                "gain, and have to be used from the start"
             )
     return kept
 

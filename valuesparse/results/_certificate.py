@@ -194,7 +194,7 @@ def interval(m: Array, radius: Floats, slack: Floats) -> tuple[Floats, Floats]:
     outward = 1.0 + 8 * (k + 8) * 2.0**-53
     lower, upper = lower / outward, np.minimum(upper * outward, 1.0)
     lower, upper = np.where(known, lower, 0.0), np.where(known, upper, 1.0)
-    # What was written is rounded, and may lie beyond where next to nothing is left to prove.
+    # Written numbers are rounded, and may lie beyond where next to nothing is left to prove.
     np.minimum(lower, m, out=lower)
     np.maximum(upper, m, out=upper)
     lower.flags.writeable = upper.flags.writeable = False

@@ -173,7 +173,7 @@ class FactorResult(Result):
 
         See Also
         --------
-        joint : Of any variables.
+        joint : The joint of any variables.
         factor_marginals : One table for each factor.
 
         Examples

@@ -42,7 +42,7 @@ class ForestResult(Result, Generic[Model]):
     _dense: Array | None
     _least: float | None
     _listed: Listed | None
-    #: What was proved, where that was asked for, and what is made from it. Where passes prove it
+    #: The proof, where that was asked for, and what is made from it. Where passes prove it
     #: all, which of them were in float32, until somebody asks.
     _proof: Proof | npt.NDArray[np.bool_] | None
     _certificate: Certificate | None

@@ -32,7 +32,7 @@ __all__ = [
 #: The most columns of a line: each is an object of its own.
 COLUMNS = 4096
 
-#: What is wrong with a file of an old Macintosh, which would be one long line.
+#: The fault of a file of an old Macintosh, which would be one long line.
 RETURNS = "a carriage return within it; lines end with a line feed"
 
 #: The arguments that name the columns of words and labels.

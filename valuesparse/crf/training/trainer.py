@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_count, as_probability
+from valuesparse._validation import as_count, as_tol
 from valuesparse.crf._schemes import Constraints, Forbidden, Rules
 from valuesparse.crf.training import _algorithms
 from valuesparse.crf.training._data import Corpus, Dataset
@@ -78,7 +78,7 @@ class BaseTrainer(Settings):
         self.verbose = verbose
         self._rules = Rules(constraints, forbidden)
         self._threads, self._seed = threads, as_count("seed", seed, at_least=0)
-        self._tol = None if tol is None else as_probability("tol", tol)
+        self._tol = None if tol is None else as_tol(tol)
         if algorithm is not None:
             self.select(algorithm)
         if params is not None:
