@@ -9,7 +9,9 @@
 
 #include <type_traits>
 
+#include "forest/compare.h"
 #include "forest/path_exact.h"
+#include "rows/tile_abreast.h"
 #include "simd/transpose.h"
 
 namespace VS_NS {
@@ -29,8 +31,11 @@ class Abreast {
         return !d.in.c.per_edge && !d.in.c.allowed && !d.e.sparse_forward && d.g.n_tiles == 1;
     }
 
-    // lanes[0..m), at most N. `meets`: messages both ways. False: no memory.
-    bool open(Lane<D>* lanes, int m, bool meets, const D& d, vs::Scratch& scratch) {
+    // lanes[0..m), at most N. `meets`: messages both ways. `compared`: where marginals are, and not
+    // kept, or null. False: no memory.
+    bool open(Lane<D>* lanes, int m, bool meets, const vs::Comparison* compared, const D& d,
+              vs::Scratch& scratch) {
+        if (compared && Beside<T>::kFits) beside_.open(*compared, d.K);
         lanes_ = lanes;
         m_ = m;
         size_ = N * d.K;
@@ -38,6 +43,7 @@ class Abreast {
         for (int r = 0; r < m; ++r) {
             rows_ = lanes[r].n > rows_ ? lanes[r].n : rows_;
             last_ = lanes[r].last > last_ ? lanes[r].last : last_;
+            lanes[r].compared = beside_.on();
         }
         const int64_t padded = N * static_cast<int64_t>(d.Kp);
         x_ = scratch.array<T>(5 * padded);
@@ -107,7 +113,11 @@ class Abreast {
                 if (i == s.last - 1) begin_own(r);
                 const bool own = s.enter <= i && i < s.last;
                 meets |= own;
-                if (own && s.out) to_[r] = s.out + i * d.K;
+                if (beside_.on()) {
+                    beside_.aim(r, own ? s.begin + i : -1, s.sequence);
+                } else if (own && s.out) {
+                    to_[r] = s.out + i * d.K;
+                }
                 for (const int64_t at : {s.n - 1, s.last, s.last - 1, s.enter - 1}) {
                     if (at < i && at + 1 > end) end = at + 1;
                 }
@@ -195,7 +205,11 @@ class Abreast {
         const bool soon = KEPT && rows_ * size_ * static_cast<int64_t>(sizeof(T)) <= kSoonBytes;
         for (; i < end && go; ++i) {
             for (int r = 0; r < m_ && soon; ++r) {
-                if (lanes_[r].out) row_prefetch_write(lanes_[r].out + i * d.K, d.K);
+                if (beside_.on()) {
+                    beside_.prefetch(lanes_[r].begin + (i < lanes_[r].n ? i : 0));
+                } else if (lanes_[r].out) {
+                    row_prefetch_write(lanes_[r].out + i * d.K, d.K);
+                }
             }
             look(d);
             const V top = largest(d.K, d.e.positive);
@@ -356,11 +370,15 @@ class Abreast {
                     most = V::max(most, here);
                     added = added + here;
                 }
-                for (int k = 0; k < d.K; ++k) {
-                    (V::load(p_ + k * N) * inverse).store(p_ + k * N);
+                if (beside_.on()) {
+                    beside_.rows(d.K, p_, inverse, x_);
+                } else {
+                    for (int k = 0; k < d.K; ++k) {
+                        (V::load(p_ + k * N) * inverse).store(p_ + k * N);
+                    }
+                    unweave<T, N>(p_, d.K, to);
+                    for (int r = 0; r < N; ++r) to[r] -= step[r];
                 }
-                unweave<T, N>(p_, d.K, to);
-                for (int r = 0; r < N; ++r) to[r] -= step[r];
             }
             go = ticker.go_on(m_);
             if (i == end || !go) break;
@@ -395,58 +413,11 @@ class Abreast {
                 put<PLAIN>(k, u, y, u * y, floor, normalise, a_, &high);
             });
         }
-        if (MEETS) *sum = fold(part);
+        if (MEETS) *sum = fold_apart(part);
         return high;
     }
-    // The sum of the lanes of a vector that lie apart here, as hsum() makes it.
-    static VS_INLINE V fold(V (&part)[N]) {
-        if (N == 8) {
-            each<N / 2>([&](auto j) VS_INLINE_LAMBDA { part[j] = part[j] + part[j + N / 2]; });
-        }
-        return (part[0] + part[2]) + (part[1] + part[3]);
-    }
-
-    // y_ = messages out of `a`, as tile.h makes them.
-    void send(const D& d, const T* e, const T* a) {
-        const int width = d.g.width(0), columns = d.g.lone ? d.K - 1 : d.K;
-        int k = 0;
-        for (; k + 8 <= columns; k += 8) columns_of<8>(d.K, width, e + k, a, y_ + k * N);
-        switch (columns - k) {
-#define VS_COLUMNS(M)                                    \
-    case M:                                              \
-        columns_of<M>(d.K, width, e + k, a, y_ + k * N); \
-        break;
-            VS_COLUMNS(1)
-            VS_COLUMNS(2)
-            VS_COLUMNS(3)
-            VS_COLUMNS(4)
-            VS_COLUMNS(5)
-            VS_COLUMNS(6)
-            VS_COLUMNS(7)
-#undef VS_COLUMNS
-        }
-        if (!d.g.lone) return;
-        V part[N];
-        each<N>([&](auto j) VS_INLINE_LAMBDA { part[j] = V::set1(T(0)); });
-        e += d.g.lone_offset();
-        for (int l0 = 0; l0 < d.K; l0 += N) {
-            each<N>([&](auto j) VS_INLINE_LAMBDA {
-                const int l = l0 + j;
-                if (l < d.K) part[j] = V::fma(V::load(a + l * N), V::set1(e[l]), part[j]);
-            });
-        }
-        fold(part).store(y_ + (d.K - 1) * N);
-    }
-    template <int M>
-    static VS_INLINE void columns_of(int K, int width, const T* e, const T* a, T* y) {
-        V sum[M];
-        each<M>([&](auto j) VS_INLINE_LAMBDA { sum[j] = V::set1(T(0)); });
-        for (int l = 0; l < K; ++l, e += width) {
-            const V x = V::load(a + l * N);
-            each<M>([&](auto j) VS_INLINE_LAMBDA { sum[j] = V::fma(x, V::set1(e[j]), sum[j]); });
-        }
-        each<M>([&](auto j) VS_INLINE_LAMBDA { sum[j].store(y + j * N); });
-    }
+    // y_ = messages out of `a`.
+    void send(const D& d, const T* e, const T* a) { send_abreast(d.g, e, a, y_); }
 
     Lane<D>* lanes_ = nullptr;
     int m_ = 0;
@@ -459,6 +430,7 @@ class Abreast {
     const T* scores_[N];             // the next rows
     int64_t step_[N];                // and how far it is to those after them
     T* to_[N];                       // rows of marginals, or null
+    Beside<T> beside_;               // or what they are compared with
     bool plain_ = false;             // nothing has been forbidden; nor in this row
     bool row_plain_ = false;
     bool well_[N];
@@ -474,14 +446,15 @@ class Abreast {
 // cancelled.
 template <class D, class Finish>
 int abreast(const Exact<D>& engine, const D& d, Ticker& ticker, Lane<D>* lanes, int m, bool meets,
-            vs::Scratch& scratch, int* which, Finish finish) {
+            const vs::Comparison* compared, vs::Scratch& scratch, int* which, Finish finish) {
     constexpr int N = Abreast<D>::N;
     int left = 0;
     for (int first = 0; first < m; first += N) {
         const int size = m - first < N ? m - first : N;
         const vs::Scratch::Mark mark = scratch.mark();
         Abreast<D> group;
-        const bool worth = 2 * size > N && group.open(lanes + first, size, meets, d, scratch);
+        const bool worth =
+            2 * size > N && group.open(lanes + first, size, meets, compared, d, scratch);
         if (worth && !(group.forward(engine, d, ticker) && (!meets || group.backward(d, ticker)))) {
             return -1;
         }

@@ -55,6 +55,7 @@ struct Lane {
     vs::Status status;
     bool plain;     // so were all rows of psi_rows (see Local)
     bool prepared;  // the backward message to send has been made with the last marginal
+    bool compared;  // so have the marginals been
     double mass;    // of the last marginal written
     double added;   // what floors may have added, relative to Z
 };
@@ -99,7 +100,7 @@ bool lane_init(Lane<D>& s, D& d, const vs::Chains& c, int64_t sequence, typename
     s.shift = vs::Sum();
     s.status = vs::kOk;
     s.plain = true;
-    s.prepared = false;
+    s.prepared = s.compared = false;
     return true;
 }
 

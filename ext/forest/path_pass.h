@@ -191,8 +191,8 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
     if constexpr (Abreast<D>::kFits) {
         const bool fits = pass->one_way || (!edges && lanes[0].last * row <= most);
         if (ok && fits && Abreast<D>::serves(d)) {
-            const int left =
-                abreast(engine, d, ticker, lanes, m, !pass->one_way, scratch, which, finish);
+            const int left = abreast(engine, d, ticker, lanes, m, !pass->one_way, pass->compared,
+                                     scratch, which, finish);
             if (left < 0) return end_all(vs::kCancelled);
             m = left;
             for (int r = 0; r < m && ok; ++r) ok = init(lanes[r], first + which[r]);

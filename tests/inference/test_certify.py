@@ -52,6 +52,37 @@ def test_errors_are_distances_from_what_has_a_proof(k: int, dtype: Any) -> None:
     np.testing.assert_allclose(near.wrong, c.wrong, atol=2e-3)
 
 
+@pytest.mark.simd
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_lanes_compare_as_rows_do(dtype: Any) -> None:
+    """Chains of few labels are compared as they are made; bits are those of rows that are kept."""
+    single = dtype is np.float32
+    for k in range(1, 26):
+        rng = np.random.default_rng(k)
+        lengths = rng.integers(0, 20, size=rng.integers(1, 12))
+        unary, table = rng.normal(size=(lengths.sum(), k)), rng.normal(size=(k, k))
+        unary[rng.random(unary.shape) < 0.2 * (k % 2)] = -np.inf
+        unary[:, 0] = 0.0
+        model = vs.Chain((2 * unary).astype(dtype), table.astype(dtype), lengths)
+        n, count = model.n_positions, lengths.size
+        other = rng.random((n, k)).astype(dtype)
+        label = rng.integers(-1, k, size=n).astype(np.int32)
+        terms = rng.random(count) / 4, 1 + rng.random(count) / 9, rng.random(count) / 9
+        far, wrong, far_of_rows, wrong_of_rows = np.full((4, n), np.nan)
+        native.infer(model.forest, 1, np.empty(count), compared=(other, label, *terms, far, wrong))
+        rows = vs.infer(model).marginals
+        asked = other, label, *terms, far_of_rows, wrong_of_rows
+        native.compare(rows, np.repeat(np.arange(count), lengths), asked, 1)
+        np.testing.assert_array_equal(far, far_of_rows)
+        np.testing.assert_array_equal(wrong, wrong_of_rows)
+        owner = np.repeat(np.arange(count), lengths)
+        error = np.abs(rows.astype(float) - other).max(axis=1) + terms[0][owner]
+        np.testing.assert_allclose(far, np.minimum(error, 1), rtol=1e-6)
+        held = rows[np.arange(n), label].astype(float) * (label >= 0)
+        most = np.minimum((1 - held) * terms[1][owner] + terms[2][owner], 1) * (label >= 0)
+        np.testing.assert_allclose(wrong, most, atol=1e-5 if single else 1e-12)
+
+
 @pytest.mark.parametrize("k", [2, 9, 30])
 def test_chunks_halves_and_threads_agree(k: int) -> None:
     """Long chains are cut, in chunks or in halves; each position is compared once it is right."""

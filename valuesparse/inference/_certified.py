@@ -64,7 +64,7 @@ _BLOCK, _LEAST_BLOCK = 128, 32
 
 def largest_scores(model: Chain | Tree) -> tuple[float, float]:
     """Return the largest finite magnitudes of a variable's scores and of an edge's."""
-    if np.isfinite(model.largest[0]):
+    if math.isfinite(model.largest[0]):
         return model.largest
     tables = model.transition if isinstance(model, Chain) else model.pairwise
     more = (model.start, model.end) if isinstance(model, Chain) else ()
@@ -173,8 +173,9 @@ def allowances(model: Chain | Tree, single: Mask) -> tuple[Floats, Floats, Float
 
     Labels whose share of what was computed is x have at most ``a x + b``.
     """
-    terms = [_single_terms(model)] if single.any() else []
-    terms += [] if single.all() and single.size else [_double_terms(model)]
+    some = int(np.count_nonzero(single))
+    terms = [_single_terms(model)] if some else []
+    terms += [] if some and some == single.size else [_double_terms(model)]
     radius, slack, written = terms[0]
     found = native.allowances(radius, 2 * slack, written)
     if len(terms) > 1:

@@ -75,9 +75,10 @@ def _compare(
     """Return log Z (B,) of passes whose marginals are compared, in float32 where `single`."""
     log_z, narrow = np.empty(single.size), model.dtype == np.float64
     runs: list[tuple[bool, Integers | None]] = [(False, None)]
-    if narrow and single.any():
+    fast = int(np.count_nonzero(single)) if narrow else 0
+    if fast:
         runs = [(True, None)]
-        if not single.all():
+        if fast < single.size:
             runs = [(True, np.flatnonzero(single)), (False, np.flatnonzero(~single))]
     for small, some in runs:
         infeasible, _ = native.infer(

@@ -1,0 +1,69 @@
+// The messages of tile.h for rows that lie side by side, one in each lane of vectors: number k of
+// all N rows is one vector. The operations of each row are those of tile.h, in their order.
+#pragma once
+
+#include "rows/tile.h"
+#include "simd/each.h"
+#include "simd/vec.h"
+
+namespace VS_NS {
+
+// The sum of vectors that would be the lanes of one, as hsum() makes it.
+template <class V>
+VS_INLINE V fold_apart(V (&part)[V::N]) {
+    constexpr int N = V::N;
+    if (N == 8) {
+        each<N / 2>([&](auto j) VS_INLINE_LAMBDA { part[j] = part[j] + part[j + N / 2]; });
+    }
+    return (part[0] + part[2]) + (part[1] + part[3]);
+}
+
+// y (M, N): columns that lie in a row of a tile.
+template <int M, class T>
+VS_INLINE void columns_abreast(int K, int width, const T* e, const T* a, T* y) {
+    using V = Vec<T>;
+    V sum[M];
+    each<M>([&](auto j) VS_INLINE_LAMBDA { sum[j] = V::set1(T(0)); });
+    for (int l = 0; l < K; ++l, e += width) {
+        const V x = V::load(a + l * V::N);
+        each<M>([&](auto j) VS_INLINE_LAMBDA { sum[j] = V::fma(x, V::set1(e[j]), sum[j]); });
+    }
+    each<M>([&](auto j) VS_INLINE_LAMBDA { sum[j].store(y + j * V::N); });
+}
+
+// y (K, N) = messages out of a (K, N) through a table of one tile.
+template <class T>
+void send_abreast(const Tiling<T>& g, const T* e, const T* a, T* y) {
+    using V = Vec<T>;
+    constexpr int N = V::N;
+    const int K = g.K, width = g.width(0), columns = g.lone ? K - 1 : K;
+    int k = 0;
+    for (; k + 8 <= columns; k += 8) columns_abreast<8>(K, width, e + k, a, y + k * N);
+    switch (columns - k) {
+#define VS_COLUMNS(M)                                         \
+    case M:                                                   \
+        columns_abreast<M>(K, width, e + k, a, y + k * N);    \
+        break;
+        VS_COLUMNS(1)
+        VS_COLUMNS(2)
+        VS_COLUMNS(3)
+        VS_COLUMNS(4)
+        VS_COLUMNS(5)
+        VS_COLUMNS(6)
+        VS_COLUMNS(7)
+#undef VS_COLUMNS
+    }
+    if (!g.lone) return;
+    V part[N];
+    each<N>([&](auto j) VS_INLINE_LAMBDA { part[j] = V::set1(T(0)); });
+    e += g.lone_offset();
+    for (int l0 = 0; l0 < K; l0 += N) {
+        each<N>([&](auto j) VS_INLINE_LAMBDA {
+            const int l = l0 + j;
+            if (l < K) part[j] = V::fma(V::load(a + l * N), V::set1(e[l]), part[j]);
+        });
+    }
+    fold_apart(part).store(y + (K - 1) * N);
+}
+
+}  // namespace VS_NS
