@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import tempfile
 import threading
 from pathlib import Path
 
@@ -356,3 +357,12 @@ def test_the_help_names_every_command() -> None:
         assert found.exit_code == 0, found.output
         assert len(line) <= 45
     assert run("nonsense").exit_code == 2
+
+
+def test_a_copy_of_the_standard_input_goes_where_arguments_are_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for wrong in (["-"], ["--damping", "2"], ["--none"]):
+        assert run("parse", "predict", "-", *wrong, given=b"no model").exit_code == 2
+        assert list(tmp_path.iterdir()) == []

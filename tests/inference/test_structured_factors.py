@@ -253,11 +253,13 @@ def test_what_needs_a_table_of_a_large_factor_names_it() -> None:
         lambda: vs.infer(graph, zeta=0.9),
         lambda: vs.JunctionTree(graph),
         lambda: vs.sample(graph, 1),
-        lambda: vs.bounds.preconditioner(graph),
         lambda: vs.write_uai(graph, "never.uai"),
     ):
         with pytest.raises(ValueError, match=words):
             ask()
+    for bound in (vs.bounds.log_z, vs.bounds.preconditioner):
+        with pytest.raises(ValueError, match=r"factor 1, a Xor over 30 .*trw_dual_bound from ab"):
+            bound(graph)
     with pytest.raises(ValueError, match=r"within factor 1, a Xor .*structured_mean_field"):
         vs.infer(graph, method="mean_field")
     r = vs.infer(graph)

@@ -283,9 +283,14 @@ def test_errors_say_what_is_wrong() -> None:
     for wrong, problem in (
         ({"features": "all"}, "features must be one of hashed, supported, complete, not 'all'"),
         ({"min_count": 0}, "min_count must be an integer >= 1"),
+        ({"min_count": 2}, "min_count=2 wants features='supported' or 'complete'"),
     ):
         for make in (train, Examples):
             with pytest.raises(ValueError, match=problem):
                 make(few, **wrong)  # type: ignore[operator]
     with pytest.raises(ValueError, match="order 0 has hashed features"):
         Examples(few, 0, features="supported")
+    found = Examples(few, features="supported").dictionary
+    assert found is not None
+    with pytest.raises(ValueError, match="min_count=2 wants"):
+        Examples(few, features=found, min_count=2)

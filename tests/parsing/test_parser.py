@@ -302,5 +302,6 @@ def test_errors_say_what_is_wrong(parser: Parser) -> None:
             train(treebank(2), **given)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="treebank has no sentence"):
         train([])
-    with pytest.raises(TypeError, match="treebank must be paths or Sentence records"):
-        train([3])
+    for treebank_of_none in ([3], 3, None):
+        with pytest.raises(TypeError, match="treebank must be paths or Sentence records, not "):
+            train(treebank_of_none)

@@ -207,8 +207,8 @@ def preconditioner(
     width = as_count("width", width, at_least=1)
     known = known_of(graph, asked(graph, evidence, likelihood))
     given = known.given
-    _require_pairwise(graph, given)
     reduced = reduce_graph(graph, known)
+    _require_pairwise(graph, given)
     problem = _Preconditioning(reduced)
     if kind == "support_tree":
         cards = set(reduced.cards)

@@ -15,6 +15,7 @@ from valuesparse.inference._refusals import impossible
 from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.inference.junction_tree import JunctionTree
 from valuesparse.models import FactorGraph
+from valuesparse.models._blocks import structured_factors
 from valuesparse.models._evidence import Evidence, Known, known_of
 from valuesparse.models.factor_graph import Derived
 
@@ -76,7 +77,20 @@ class Reduced:
 
 
 def reduce_graph(graph: FactorGraph, evidence: Evidence | Known | None) -> Reduced:
-    """Return the model of the variables that the evidence leaves open."""
+    """Return the model of the variables that the evidence leaves open.
+
+    Raises
+    ------
+    ValueError
+        If a structured factor is too large for a table.
+    """
+    for index, factor in structured_factors(graph).items():
+        if not factor.has_table:
+            raise ValueError(
+                f"factor {index}, {factor.described}, has no table, which these bounds need; "
+                "infer(method='structured_mean_field') bounds log Z from below, and "
+                "valuesparse.inference.trw_dual_bound from above"
+            )
     given = known_of(graph, evidence).given
     held: dict[int, int] = {v: x for v, x in given.items() if isinstance(x, int)}
     free = [v for v in range(graph.n_variables) if v not in held]

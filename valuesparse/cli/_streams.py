@@ -56,7 +56,9 @@ class Spooled(Input):
         if ctx is None or ctx.resilient_parsing:  # a shell asks how to complete a line
             return Path(STANDARD)
         source = _once(self, param, ctx)
-        folder = ctx.with_resource(tempfile.TemporaryDirectory(prefix="valuesparse-"))
+        # A command whose other arguments are wrong does not end its own context.
+        ends = ctx.find_root()
+        folder = ends.with_resource(tempfile.TemporaryDirectory(prefix="valuesparse-"))
         path = Path(folder, STANDARD)
         with open(path, "wb") as file:
             shutil.copyfileobj(source, file)

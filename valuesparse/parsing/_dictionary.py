@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _parser
+from valuesparse._validation import as_count
 
-__all__ = ["FEATURES", "Dictionary", "as_features", "counted"]
+__all__ = ["FEATURES", "Dictionary", "as_features", "as_min_count", "counted"]
 
 Array = npt.NDArray[Any]
 
@@ -26,6 +27,16 @@ def as_features(features: str) -> str:
     if features not in FEATURES:
         raise ValueError(f"features must be one of {', '.join(FEATURES)}, not {features!r}")
     return features
+
+
+def as_min_count(min_count: int, counted: bool) -> int:
+    """Return how often a feature has to be met; ValueError where features are not counted."""
+    least = as_count("min_count", min_count, at_least=1)
+    if least > 1 and not counted:
+        raise ValueError(
+            f"min_count={least} wants features='supported' or 'complete', which are counted"
+        )
+    return least
 
 
 class Dictionary(NamedTuple):

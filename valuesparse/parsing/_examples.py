@@ -12,7 +12,7 @@ from valuesparse import _parser
 from valuesparse._validation import as_count
 from valuesparse.errors import InfeasibleError
 from valuesparse.learning import Aggressive
-from valuesparse.parsing._dictionary import Dictionary, as_features, counted
+from valuesparse.parsing._dictionary import Dictionary, as_features, as_min_count, counted
 from valuesparse.parsing._encoding import as_ignored, encode, heads_of, projective_and_single
 from valuesparse.parsing._sentences import Sentence
 from valuesparse.threads import resolve
@@ -178,7 +178,8 @@ class Examples:
             raise ValueError(
                 f"bits must be {_parser.LEAST_BITS} to {_parser.MOST_BITS}, not {bits}"
             )
-        as_count("min_count", min_count, at_least=1)
+        named = not isinstance(features, Dictionary) and as_features(features) != "hashed"
+        as_min_count(min_count, named)
         heads = heads_of(sentences)
         words, offset = encode(sentences, as_ignored(ignore))
         if constraint is None or single_root is None:
@@ -192,7 +193,7 @@ class Examples:
         self.dictionary: Dictionary | None = None
         if isinstance(features, Dictionary):
             self.dictionary = features
-        elif as_features(features) != "hashed":
+        elif named:
             if order == 0:
                 raise ValueError(f"order 0 has hashed features, not {features!r}")
             self.dictionary = counted(

@@ -17,7 +17,7 @@ from valuesparse._validation import as_count
 from valuesparse.io._files import is_path
 from valuesparse.learning import Aggressive, Online
 from valuesparse.learning._checkpoint import Checkpoint
-from valuesparse.parsing._dictionary import as_features
+from valuesparse.parsing._dictionary import as_features, as_min_count
 from valuesparse.parsing._encoding import as_ignored, encode, heads_of, projective_and_single
 from valuesparse.parsing._examples import (
     BITS,
@@ -185,8 +185,7 @@ def train(
     as_count("batch", batch, at_least=1)
     as_count("seed", seed, at_least=0)
     rule = Aggressive(beta, gamma)
-    as_features(features)
-    as_count("min_count", min_count, at_least=1)
+    as_min_count(min_count, as_features(features) != "hashed")
     left_out = as_ignored(ignore)
     if constraint is not None:
         as_constraint(constraint)
@@ -267,7 +266,8 @@ def train(
 def _read(treebank: Any) -> list[Sentence]:
     """Return the sentences of files, or those given, that have words."""
     found: list[Sentence] = []
-    for source in [treebank] if is_path(treebank) else treebank:
+    one = is_path(treebank) or not isinstance(treebank, Iterable)
+    for source in [treebank] if one else treebank:
         if isinstance(source, Sentence):
             found.append(source)
         elif is_path(source):
