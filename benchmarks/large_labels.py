@@ -185,7 +185,9 @@ def report_rival(name: str, most: int, rounds: int) -> None:
     train = train_and_test(name, 0)[0][:most]
     data = [(attributes(words), tags) for words, tags in train]
     labels = len({tag for _, tags in train for tag in tags})
-    print(f"\n{name}: {len(data)} sentences, {sum(len(t) for _, t in data):,} tokens, {labels} labels")
+    print(
+        f"\n{name}: {len(data)} sentences, {sum(len(t) for _, t in data):,} tokens, {labels} labels"
+    )
     params = {"max_iterations": 3, "c2": 1.0}
     took: dict[str, float] = {}
     for who in ["ours"] * rounds + ["CRFsuite"]:

@@ -44,9 +44,9 @@ VS_INLINE double sum_of(const T* p, int first, int last) {
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-// Differences are rounded to the type of marginals, shares to doubles. That of all labels but one is
-// the sum of theirs, where nothing cancels, or, where float64 has divided the row by its sum, 1 less
-// that label's and what was rounded.
+// Differences are rounded to the type of marginals, shares to doubles. That of all labels but one
+// is the sum of theirs, where nothing cancels, or, where float64 has divided the row by its sum, 1
+// less that label's and what was rounded.
 constexpr double kRoundedApart = 1.0 + 0x1p-22, kRoundedError = 0x1p-53;
 VS_INLINE double rounded_share(int K) { return static_cast<double>(K + 8) * 0x1p-52; }
 
@@ -74,8 +74,8 @@ void compare_rows(const vs::Comparison& c, const T* p, int K, int64_t first, int
     }
 }
 
-// The same, bit for bit, of rows of several chains, entry k of all side by side, as they are made in
-// float64, from their ends on.
+// The same, bit for bit, of rows of several chains, entry k of all side by side, as they are made
+// in float64, from their ends on.
 template <class T>
 class Beside {
   public:
@@ -103,9 +103,7 @@ class Beside {
         growth_[r] = static_cast<T>(c_->growth[component]);
         extra_[r] = static_cast<T>(c_->extra[component]);
     }
-    void prefetch(int64_t at) const {
-        row_prefetch(static_cast<const T*>(c_->rows) + at * K_, K_);
-    }
+    void prefetch(int64_t at) const { row_prefetch(static_cast<const T*>(c_->rows) + at * K_, K_); }
     // p (K, N) times `inverse` are the marginals; x (K, N) is overwritten.
     VS_INLINE void rows(int K, const T* p, V inverse, T* x) {
         const V zero = V::set1(T(0)), one = V::set1(T(1));
