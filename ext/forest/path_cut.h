@@ -134,7 +134,9 @@ bool pass_on(vs::PathPass* pass, D& d, Ticker& ticker, int64_t chunk, bool forwa
 }
 
 // How far two messages run, one from a guess, until they agree: at most kFarthest + 1.
-constexpr int64_t kFarthest = 72, kBefore = 24;
+// The other has run for kBefore. That is prime: where the best states repeat, guesses that are a
+// multiple of the period apart agree with one another, and not with the rest of the chain.
+constexpr int64_t kFarthest = 72, kBefore = 23;
 template <class D>
 int64_t probe_at(vs::PathPass* pass, D& d, Ticker& ticker, int64_t sequence, int64_t at,
                  bool forward, vs::Scratch& scratch) {

@@ -40,9 +40,9 @@ void send_abreast(const Tiling<T>& g, const T* e, const T* a, T* y) {
     int k = 0;
     for (; k + 8 <= columns; k += 8) columns_abreast<8>(K, width, e + k, a, y + k * N);
     switch (columns - k) {
-#define VS_COLUMNS(M)                                         \
-    case M:                                                   \
-        columns_abreast<M>(K, width, e + k, a, y + k * N);    \
+#define VS_COLUMNS(M)                                      \
+    case M:                                                \
+        columns_abreast<M>(K, width, e + k, a, y + k * N); \
         break;
         VS_COLUMNS(1)
         VS_COLUMNS(2)

@@ -117,6 +117,14 @@ def test_tables_with_a_default(rng: np.random.Generator) -> None:
     assert_uncut(vs.Chain(unary, vs.SparseTransition.of(table)), [{Kind.CHUNKS}])
 
 
+@pytest.mark.parametrize("seed", [5, 11])
+def test_best_states_that_repeat(seed: int) -> None:
+    """Rows from guesses agree where these are a period apart; chains are not passed twice."""
+    rng = np.random.default_rng(seed)
+    unary, table = 0.1 * rng.normal(size=(10_000, 20)), 3 * rng.normal(size=(20, 20))
+    assert_uncut(vs.Chain(unary, table), [{Kind.SEQUENCES}])
+
+
 def test_bits(rng: np.random.Generator, dtype: type) -> None:
     """The same for any number of threads, and whatever else is in the batch, in any order."""
     unary, table = rng.normal(size=(30_000, 6)).astype(dtype), rng.normal(size=(6, 6)).astype(dtype)
