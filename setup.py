@@ -393,7 +393,13 @@ extensions = [
     ),
     Extension(
         "valuesparse._parsing",
-        ["ext/parsing.pyx", "ext/parsing/batch.cpp", "ext/dependency/trees.cpp"],
+        [
+            "ext/parsing.pyx",
+            "ext/parsing/batch.cpp",
+            "ext/dependency/trees.cpp",
+            "ext/core/scratch.cpp",
+            "ext/core/session.cpp",
+        ],
         define_macros=[*numpy_api, *built],
         **depending_on("parsing", "dependency"),
     ),

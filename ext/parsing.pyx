@@ -53,6 +53,10 @@ cdef extern from "dependency/trees.h" namespace "vs::dependency" nogil:
                                                              double*) noexcept
 
 
+cdef extern from "core/session.h" namespace "vs":
+    void c_free_waiting "vs::Session::free_waiting"() noexcept
+
+
 cdef extern from "parsing/batch.h" namespace "vs::parsing" nogil:
     double kLargestScore
     cdef cppclass Batch:
@@ -209,3 +213,8 @@ def projective_max(scores, bint single_root):
     with nogil:
         score = c_projective_max(s, found, scratch)
     return score, ratio
+
+
+def free_workspaces():
+    """Free the memory that calls have left for the next ones."""
+    c_free_waiting()

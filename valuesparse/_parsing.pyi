@@ -7,6 +7,7 @@ Array = npt.NDArray[Any]
 trees: object
 LARGEST: float
 
+def free_workspaces() -> None: ...
 def run(
     scores: list[Array],
     words: Array,

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <memory>
+#include <new>
 #include <vector>
+
+#include "core/session.h"
 
 namespace vs::parsing {
 namespace {
@@ -15,8 +17,8 @@ struct Job {
     const Batch& batch;
     const Tasks& tasks;
     Control* control;
-    int64_t scratch_size, most;  // of a worker; arcs of the longest sentence
-    double* scratch;
+    int64_t most;      // arcs of the longest sentence
+    double** scratch;  // of each worker
     const int64_t *arc_at, *word_at, *order, *groups;
     double *value, *marginals, *of_parts;
     int64_t* heads;
@@ -110,7 +112,7 @@ struct Job {
 
     static void run(void* context, int64_t task, int worker) {
         Job& job = *static_cast<Job*>(context);
-        double* work = job.scratch + worker * job.scratch_size;
+        double* work = job.scratch[worker];
         const Item item = job.tasks.item(task);
         for (int64_t g = item.first; g < item.last; ++g) {
             if (job.control->stop.load(std::memory_order_relaxed)) return;
@@ -180,16 +182,23 @@ Fault run(const Batch& b, const PoolApi& pool, Control* control, double* value, 
     const int64_t few = std::min(longest, dependency::kMostAbreast);
     const int64_t several =
         dependency::kMostLanes * (few + 1) * (few + 1) + dependency::several_scratch_size(few);
-    const int64_t size = (std::max(most + own, together ? several : 0) + 7) / 8 * 8;
+    const int64_t size = std::max(most + own, together ? several : 0);
     const int64_t workers = std::max<int64_t>(1, std::min<int64_t>(b.threads, tasks.size()));
-    std::unique_ptr<double[]> scratch(new double[at(size * workers)]);
+    // Memory of calls before: the system clears what is new.
+    Workspace workspace(static_cast<int>(workers));
+    std::vector<double*> scratch(at(workers));
+    for (int64_t w = 0; w < workers; ++w) {
+        Scratch& own_scratch = workspace.session().temporary()[w];
+        own_scratch.reset();
+        scratch[at(w)] = own_scratch.array<double>(size);
+        if (!scratch[at(w)]) throw std::bad_alloc();
+    }
     std::vector<Fault> fault(at(tasks.size()));
     Job job{b,
             tasks,
             control,
-            size,
             most,
-            scratch.get(),
+            scratch.data(),
             arc_at.data(),
             word_at.data(),
             order.data(),

@@ -20,12 +20,13 @@ import crf_operations  # noqa: F401
 import tree_operations  # noqa: F401
 from operations import OPERATIONS, digest
 
-from valuesparse import _forest
+from valuesparse import _forest, _parsing
 
 
 def fresh(act: Any) -> tuple[Any, BaseException | None]:
     """Call in a thread of its own, with no memory left from earlier calls."""
-    _forest.free_workspaces()
+    for engine in (_forest, _parsing):
+        engine.free_workspaces()
     answer: list[Any] = []
 
     def work() -> None:

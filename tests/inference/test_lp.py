@@ -117,7 +117,7 @@ def test_refusals(method: str) -> None:
         vs.decode(graph, method=method)
     graph = vs.FactorGraph([2, 2])
     graph.add(AnyOf((0, 1)))
-    with pytest.raises(ValueError, match=r"factor 0, a AnyOf over 2 variables, has none"):
+    with pytest.raises(ValueError, match=r"factor 0, an AnyOf over 2 variables, has none"):
         vs.decode(graph, method="lp")
     graph = vs.FactorGraph([2] * 3)
     graph.add(vs.factors.Xor(0, 1))
