@@ -34,7 +34,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pycrfsuite
 from _counted import Counted, Sentences
 from _machine import describe
 from _tagging import DATA, attributes, read_conll
@@ -182,6 +181,8 @@ def trained(name: str, iterations: int, tol: float | None, kept: Path | None) ->
 
 def report_rival(name: str, most: int, rounds: int) -> None:
     """Print what training on a few sentences takes, by python-crfsuite once and by ours."""
+    import pycrfsuite  # no other report needs it
+
     train = train_and_test(name, 0)[0][:most]
     data = [(attributes(words), tags) for words, tags in train]
     labels = len({tag for _, tags in train for tag in tags})

@@ -18,13 +18,11 @@ cnp.import_array()
 
 
 include "call.pxi"
+include "workspaces.pxi"
 include "forest/cut.pxi"
 include "forest/request.pxi"
 include "forest/listing.pxi"
 
-
-cdef extern from "core/session.h" namespace "vs":
-    void c_free_waiting "vs::Session::free_waiting"() noexcept
 
 cdef extern from "core/problem.h" namespace "vs" nogil:
     double kLargest32, kLargest64, kLargestSum, kCarriedSum
@@ -449,8 +447,3 @@ def message_flops(array, int64_t labels, int64_t rows, int64_t positions):
     with nogil:
         done = c_messages(code, labels, rows, positions)
     return done
-
-
-def free_workspaces():
-    """Free the memory that calls have left for the next ones."""
-    c_free_waiting()

@@ -15,6 +15,7 @@ cnp.import_array()
 
 
 include "call.pxi"
+include "workspaces.pxi"
 
 
 cdef extern from "dependency/trees.h" namespace "vs::dependency" nogil:
@@ -51,10 +52,6 @@ cdef extern from "dependency/trees.h" namespace "vs::dependency" nogil:
                                                      double*) noexcept
     double c_projective_max "vs::dependency::projective_max"(const Sentence&, double*,
                                                              double*) noexcept
-
-
-cdef extern from "core/session.h" namespace "vs":
-    void c_free_waiting "vs::Session::free_waiting"() noexcept
 
 
 cdef extern from "parsing/batch.h" namespace "vs::parsing" nogil:
@@ -213,8 +210,3 @@ def projective_max(scores, bint single_root):
     with nogil:
         score = c_projective_max(s, found, scratch)
     return score, ratio
-
-
-def free_workspaces():
-    """Free the memory that calls have left for the next ones."""
-    c_free_waiting()

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "forest/path_exact.h"
 #include "rows/rows.h"

@@ -171,13 +171,13 @@ def test_reasons_and_what_evidence_takes_apart() -> None:
     r = vs.infer(graph)
     assert (r.method, r.exact) == ("bp", False)
     assert f"factor {index}, a Xor over 53 variables" in r.reason
-    for ask, method in (
-        (lambda: vs.infer(graph, method="exact"), "bp"),
-        (lambda: vs.infer(graph, method="junction_tree"), "bp"),
-        (lambda: vs.decode(graph), "ad3"),
-        (lambda: vs.log_prob(graph, np.zeros(60, dtype=np.int64)), "bp"),
+    for ask, advice in (
+        (lambda: vs.infer(graph, method="exact"), r"method='bp'"),
+        (lambda: vs.infer(graph, method="junction_tree"), r"method='bp'"),
+        (lambda: vs.decode(graph), r"method='ad3'"),
+        (lambda: vs.log_prob(graph, np.zeros(60, dtype=np.int64)), r"infer\(method='bp'\)"),
     ):
-        words = f"factor {index}, a Xor over 53 variables, lies on a cycle .*'{method}'"
+        words = f"factor {index}, a Xor over 53 variables, lies on a cycle .*{advice} takes it"
         with pytest.raises(ValueError, match=words):
             ask()
     cut = vs.infer(graph, evidence={8: 0})  # now it is pendant at variable 0

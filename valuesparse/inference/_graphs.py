@@ -219,10 +219,9 @@ def _taken_apart(
     known = known_of(model, evidence)
     parts = parts_of(model, known.held)
     large = _large(model, parts, None)
-    if best:
-        _require_tables(model, large, _decoder(model))
-    else:
-        _require_tables(model, large, "infer(method='bp') takes it, an approximation")
+    if large:
+        bp = "infer(method='bp') takes it, an approximation"
+        _require_tables(model, large, _decoder(model) if best else bp)
     return None if parts is None else Pendant(model, parts, known, workers, watch, best=best)
 
 
