@@ -3,7 +3,8 @@
 Sentences are drawn: the arcs of n words with a `Tree` factor, each word with its best heads, and
 all pairs of siblings and grandparents. Scores are normal, and arcs and pairs of a hidden tree score
 more, as those of a trained model do; --hidden 0 leaves that out, and the programs are then more
-fractional than any parser's. Both methods run in turn, the network of the graph made before; times
+fractional than any parser's. `--parser MODEL --treebank FILE` takes the programs of a trained parser
+instead, of sentences of so many words picked by chance. Both methods run in turn, the network of the graph made before; times
 are wall seconds of the whole call of `decode`, and those of HiGHS alone stand beside.
 """
 
@@ -14,6 +15,7 @@ import itertools
 import statistics
 import sys
 import time
+from collections.abc import Iterator
 
 import numpy as np
 import scipy.optimize
@@ -56,6 +58,25 @@ def sentence(
     return graph
 
 
+def drawn(options: argparse.Namespace) -> Iterator[tuple[int, vs.FactorGraph]]:
+    """Yield the words and the graph of each drawn sentence."""
+    for n, seed in itertools.product(options.words, range(options.sentences)):
+        rng = np.random.default_rng([n, seed])
+        heads = options.heads or n
+        yield n, sentence(n, rng, heads, options.arc, options.pair, options.hidden)
+
+
+def trained(options: argparse.Namespace) -> Iterator[tuple[int, vs.FactorGraph]]:
+    """Yield the words and the graph of a parser's sentences: of each length in turn."""
+    parser = vs.parsing.load(options.parser)
+    read = list(vs.parsing.read_conll(options.treebank))
+    for n in options.words:
+        some = [s for s in read if len(s) == n]
+        picked = np.random.default_rng(n).permutation(len(some))[: options.sentences]
+        for i in picked.tolist():
+            yield n, parser.graph(some[i])
+
+
 class Solver:
     """Seconds that HiGHS itself took."""
 
@@ -73,6 +94,8 @@ class Solver:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--parser", help="a model of order 2, instead of drawn sentences")
+    parser.add_argument("--treebank", help="its sentences")
     parser.add_argument("--words", type=int, nargs="+", default=[15, 17, 20, 22, 25])
     parser.add_argument("--sentences", type=int, default=4, help="of each length")
     parser.add_argument("--heads", type=int, default=10, help="of each word; 0: all")
@@ -96,9 +119,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     ratios, alone, worst = [], [], 0.0
     with pinned(0):
-        for n, seed in itertools.product(options.words, range(options.sentences)):
-            rng = np.random.default_rng([n, seed])
-            graph = sentence(n, rng, options.heads or n, options.arc, options.pair, options.hidden)
+        for n, graph in trained(options) if options.parser else drawn(options):
             vs.decode(graph, method=vs.AD3(max_iterations=1))  # lays the network out
             start = time.perf_counter()
             lp = vs.decode(graph, method="lp")

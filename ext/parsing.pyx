@@ -84,6 +84,42 @@ trees = PyCapsule_New(<void*>trees_api(), "valuesparse._parsing.trees", NULL)
 LARGEST = kLargestScore
 
 
+def ready(list scores, int64_t[::1] words):
+    """Fill `words` and return whether all scores can be used as they stand.
+
+    Those are square float64 arrays (n + 1, n + 1), C-contiguous, aligned and in native order.
+    """
+    cdef Py_ssize_t i
+    cdef cnp.ndarray array
+    for i in range(len(scores)):
+        one = scores[i]
+        if type(one) is not np.ndarray:
+            return False
+        array = one
+        if (cnp.PyArray_TYPE(array) != cnp.NPY_FLOAT64 or cnp.PyArray_NDIM(array) != 2
+                or array.shape[0] != array.shape[1] or array.shape[0] == 0
+                or not cnp.PyArray_ISCARRAY_RO(array)):
+            return False
+        words[i] = array.shape[0] - 1
+    return True
+
+
+def tables(cnp.ndarray flat, const int64_t[::1] words):
+    """Return a view (n + 1, n + 1) of each sentence's part of a contiguous array."""
+    cdef list found = []
+    cdef cnp.ndarray table
+    cdef cnp.npy_intp shape[2]
+    cdef char* at = <char*>cnp.PyArray_DATA(flat)
+    cdef Py_ssize_t i, size = cnp.PyArray_ITEMSIZE(flat)
+    for i in range(words.shape[0]):
+        shape[0] = shape[1] = words[i] + 1
+        table = cnp.PyArray_SimpleNewFromData(2, shape, cnp.PyArray_TYPE(flat), at)
+        cnp.set_array_base(table, flat)
+        at += shape[0] * shape[1] * size
+        found.append(table)
+    return found
+
+
 def run(list scores, words, bint projective, bint single_root, int threads, values,
         marginals=None, heads=None, parts=None, of_parts=None):
     """Fill `values` (B,), and `marginals` of all arcs or `heads` of all words.

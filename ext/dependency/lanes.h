@@ -60,20 +60,25 @@ struct Plain {
     // 0 where there is no arc.
     static void weights(const vs::dependency::Sentence& s, const double* shift, T* weight,
                         int64_t ld) {
-        const int64_t n = s.n;
-        for (int64_t h = 0; h <= n; ++h) {
-            const double* x = s.scores + h * (n + 1);
+        for (int64_t h = 0; h <= s.n; ++h) {
             T* w = weight + h * ld;
-            int64_t m = 1;
-            for (; m + V::N <= n + 1; m += V::N) {
-                exp_or_zero(V::load(x + m) - V::load(shift + m)).store(w + m);
-            }
-            if (m <= n) {
-                const int k = static_cast<int>(n + 1 - m);
-                exp_or_zero(V::load_part(x + m, k, 0.0) - V::load_part(shift + m, k, 0.0))
-                    .store_part(w + m, k);
-            }
+            row_of_weights(s, h, shift, w);
             w[0] = w[h] = 0.0;
+        }
+    }
+    // Those of words 1 to n with head h; that on the diagonal is none.
+    static VS_INLINE void row_of_weights(const vs::dependency::Sentence& s, int64_t h,
+                                         const double* shift, T* w) {
+        const int64_t n = s.n;
+        const double* x = s.scores + h * (n + 1);
+        int64_t m = 1;
+        for (; m + V::N <= n + 1; m += V::N) {
+            exp_or_zero(V::load(x + m) - V::load(shift + m)).store(w + m);
+        }
+        if (m <= n) {
+            const int k = static_cast<int>(n + 1 - m);
+            exp_or_zero(V::load_part(x + m, k, 0.0) - V::load_part(shift + m, k, 0.0))
+                .store_part(w + m, k);
         }
     }
     // There are up to 6.75^n projective trees.

@@ -8,6 +8,7 @@
 #include "dependency/minors.h"
 #include "dependency/run.h"
 #include "dependency/sentences.h"
+#include "dependency/valid.h"
 
 namespace VS_NS {
 namespace {
@@ -52,6 +53,7 @@ double projective_max(const Sentence& s, double* ratio, double* scratch) {
 }
 
 const vs::dependency::Level kLevel = {
+    valid,
     sum,
     more_of<Plain>,
     Sentences::kLanes,

@@ -8,6 +8,7 @@ namespace vs::dependency {
 // As in trees.h. `doubt`: a number was too small for plain doubles, and nothing that was written
 // counts.
 struct Level {
+    bool (*valid)(const double* scores, int64_t count, double largest);
     double (*sum)(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch, Sums* sums,
                   bool* doubt);
     void (*more)(const Sums& sums, const Arcs& arcs);

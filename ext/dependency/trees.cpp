@@ -63,6 +63,10 @@ void widen(Sums* sums, const Arcs& arcs) {
 
 void use_simd(const SimdApi* simd) noexcept { g_simd = simd; }
 
+bool valid(const double* scores, int64_t count, double largest) noexcept {
+    return level().valid(scores, count, largest);
+}
+
 int64_t scratch_size(Kind kind, int64_t n) noexcept {
     if (kind == Kind::kProjective) return baseline::projective_scratch<WideSums>(n);
     const int64_t sums =

@@ -40,6 +40,9 @@ struct Pair {
     int32_t head_a, modifier_a, head_b, modifier_b;
 };
 
+// Whether each of `count` scores is -inf or has a magnitude of at most `largest`.
+bool valid(const double* scores, int64_t count, double largest) noexcept;
+
 enum class Kind : int { kTree = 0, kProjective = 1 };
 
 // Doubles of scratch that any function below may use for a sentence of n words.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <new>
 #include <vector>
 
@@ -24,24 +23,10 @@ struct Job {
     int64_t* heads;
     Fault* fault;  // of each task
 
-    static uint64_t bits(double x) {
-        uint64_t found;
-        std::memcpy(&found, &x, sizeof found);
-        return found;
-    }
-
     // Whether all scores are some; else where the first stands that is none.
     static bool good(const double* x, int64_t n, Fault* fault) {
-        // In whole numbers, which compilers put into vectors: a magnitude beyond the largest one
-        // makes the first difference negative, and so does all that is not -inf the second number.
-        const uint64_t sign = uint64_t{1} << 63, largest = bits(kLargestScore);
-        const uint64_t forbids = bits(-INFINITY);
-        uint64_t wrong = 0;
-        for (int64_t i = 0; i < (n + 1) * (n + 1); ++i) {
-            const uint64_t b = bits(x[i]), other = b ^ forbids;
-            wrong |= (largest - (b & ~sign)) & (other | (0 - other));
-        }
-        for (int64_t h = 0; (wrong & sign) != 0 && h <= n; ++h) {
+        if (dependency::valid(x, (n + 1) * (n + 1), kLargestScore)) return true;
+        for (int64_t h = 0; h <= n; ++h) {
             for (int64_t m = 1; m <= n; ++m) {
                 const double v = x[h * (n + 1) + m];
                 if (m != h && !(v <= kLargestScore && (v >= -kLargestScore || v == -INFINITY))) {

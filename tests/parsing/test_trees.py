@@ -168,3 +168,28 @@ def test_marginals_agree_with_enumeration() -> None:
     exact = Enumerated(scores, False, False)
     r = vs.parsing.marginals([scores])
     assert abs(r.marginals[0][2, 3] - exact.p(2, 3)) < 1e-15
+
+
+def test_arrays_of_any_layout_are_read_alike() -> None:
+    rng = np.random.default_rng(3)
+    plain = [rng.normal(0.0, 2.0, (n + 1, n + 1)) for n in (0, 1, 4, 4, 7)]
+    wanted = vs.parsing.marginals(plain)
+    for other in (
+        [np.asfortranarray(s) for s in plain],
+        [s.astype(">f8") for s in plain],
+        [np.pad(s, 2)[2:-2, 2:-2] for s in plain],
+        [*plain[:2], plain[2].tolist(), *plain[3:]],
+    ):
+        found = vs.parsing.marginals(other)
+        np.testing.assert_array_equal(found.log_z, wanted.log_z)
+        for p, q in zip(found.marginals, wanted.marginals, strict=True):
+            np.testing.assert_array_equal(p, q)
+    for s in plain:
+        s.setflags(write=False)
+    np.testing.assert_array_equal(vs.parsing.marginals(plain).log_z, wanted.log_z)
+
+
+def test_a_table_outlives_the_answer() -> None:
+    table = vs.parsing.marginals([np.zeros((5, 5)), np.zeros((3, 3))]).marginals[1]
+    np.testing.assert_allclose(table, [[0, 2 / 3, 2 / 3], [0, 0, 1 / 3], [0, 1 / 3, 0]], atol=1e-12)
+    assert table.flags.c_contiguous and table.flags.writeable and table.shape == (3, 3)

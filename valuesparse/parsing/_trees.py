@@ -120,14 +120,11 @@ def marginals(
     """
     arrays, words, dtype = _checked(scores)
     parts = _parts(grandparents, arrays, projective)
-    sizes = (words + 1) ** 2
-    flat, log_z = np.empty(int(sizes.sum())), np.empty(len(arrays))
+    flat, log_z = np.empty(int(((words + 1) ** 2).sum())), np.empty(len(arrays))
     of_parts = None if parts is None else np.empty(len(parts[1]))
     asked = (words, projective, single_root, threads)
     _run(arrays, *asked, log_z, marginals=flat, parts=parts, of_parts=of_parts)
-    tables = _split(flat.astype(dtype, copy=False), sizes)
-    for table, n in zip(tables, words.tolist(), strict=True):
-        table.shape = (n + 1, n + 1)
+    tables = _parsing.tables(flat.astype(dtype, copy=False), words)
     if parts is None or of_parts is None:
         return ArcMarginals(tables, log_z)
     both = _split(of_parts.astype(dtype, copy=False), np.diff(parts[2]))
@@ -215,16 +212,14 @@ def _checked(scores: Sequence[npt.ArrayLike]) -> tuple[list[Array], Array, np.dt
     """Return contiguous arrays of one dtype, and the number of words of each."""
     if getattr(scores, "ndim", 1) == 2:
         raise ValueError("scores must be a list of arrays: wrap one sentence as [scores]")
-    arrays: list[Array] = []
     scores = list(scores)
     words = np.empty(len(scores), dtype=np.int64)
-    narrow = bool(words.size)
+    if _parsing.ready(scores, words):  # there may be thousands
+        return scores, words, np.dtype(np.float64)
+    arrays: list[Array] = []
+    narrow = True
     for i, one in enumerate(scores):
-        # An array that is fine as it stands is not checked twice: there may be thousands.
-        if isinstance(one, np.ndarray) and one.dtype == np.float64 and one.flags.carray:
-            array: Array = one
-        else:
-            array = as_reals(f"scores[{i}]", one)
+        array = as_reals(f"scores[{i}]", one)
         shape = array.shape
         if len(shape) != 2 or shape[0] != shape[1] or not shape[0]:
             raise ValueError(f"scores[{i}] must be square, (words + 1, words + 1), got {shape}")
