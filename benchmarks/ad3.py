@@ -3,9 +3,10 @@
 Sentences are drawn: the arcs of n words with a `Tree` factor, each word with its best heads, and
 all pairs of siblings and grandparents. Scores are normal, and arcs and pairs of a hidden tree score
 more, as those of a trained model do; --hidden 0 leaves that out, and the programs are then more
-fractional than any parser's. `--parser MODEL --treebank FILE` takes the programs of a trained parser
-instead, of sentences of so many words picked by chance. Both methods run in turn, the network of the graph made before; times
-are wall seconds of the whole call of `decode`, and those of HiGHS alone stand beside.
+fractional than any parser's. `--parser MODEL --treebank FILE` takes the programs of a trained
+parser instead, of sentences of so many words picked by chance. Both methods run in turn, the
+network of the graph made before; times are wall seconds of the whole call of `decode`, and those of
+HiGHS alone stand beside.
 """
 
 from __future__ import annotations

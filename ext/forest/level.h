@@ -159,8 +159,8 @@ struct Level {
     // many; `labels` null: nothing else. *rest: the largest of the others, or 0.
     int64_t (*list_row)(int dtype, const void* row, int64_t labels_in_row, double least,
                         int32_t* labels, void* values, double* rest);
-    // What a Comparison asks of n rows of a component, those of variables `first` on; `divided`: by
-    // their sums, in float64.
+    // Fills in a Comparison from n rows of a component, those of variables `first` on, which are
+    // divided by their sums in float64 if `divided`.
     void (*compare)(int dtype, const void* rows, int64_t labels_in_row, const Comparison& c,
                     int64_t first, int64_t n, int64_t component, bool divided);
     // For benchmarks; both return the flops done. peak: independent FMAs. message_pass: forward

@@ -26,7 +26,7 @@ void list(const PoolApi& pool, const Rows& rows, double least, int threads, cons
 void top(const PoolApi& pool, const Rows& rows, int64_t k, int threads, int64_t* labels,
          void* values, Control* control);
 
-// What a Comparison asks of rows that are held: of the component owner[i], null: i itself.
+// Fills in a Comparison from rows that are held: row i is of the component owner[i], null: i.
 void compare(const PoolApi& pool, const Rows& rows, const int64_t* owner, const Comparison& c,
              int threads, Control* control);
 

@@ -45,8 +45,10 @@ def listed(marginals, double least, int threads):
 
 
 cdef Comparison comparison(compared):
-    """Of (marginals (N, K), labels (N,) int32, error, growth, extra of components, far (N,), wrong
-    (N,)); see forest/request.h. The last two are filled."""
+    """Return a Comparison (forest/request.h), of which the last two arrays are filled.
+
+    compared: marginals (N, K), labels (N,) int32, error, growth and extra of components, far (N,),
+    wrong (N,)."""
     cdef Comparison c
     marginals, labels, error, growth, extra, far, wrong = compared
     c.rows = data(marginals)
@@ -60,7 +62,7 @@ cdef Comparison comparison(compared):
 
 
 def allowances(radius, slack, double written):
-    """What the radius G (n,) and the slack U of marginals, a number or (n,), allow: rows (3, n).
+    """Return rows (3, n): what the radius G (n,) and the slack U, a number or (n,), allow.
 
     The first is the error, of what `written` may have been rounded by beside: the most that
     |p - m| <= m (1 - m) (e^G - 1) + U e^G comes to. Of a label, or several, whose share of what was

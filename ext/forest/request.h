@@ -41,7 +41,7 @@ const SparseTable* listed_by(const Prepared* prepared);
 struct Comparison {
     const void* rows;      // (N, K) its marginals, of the model's type
     const int32_t* label;  // (N,) that it claims for sure, or -1
-    // Of each component: what exact marginals may be off by, and by how much their shares may grow.
+    // How far exact marginals of each component may be off, and by how much their shares may grow.
     const double *error, *growth, *extra;
     double* far;    // (N,) the most that a row can be off by
     double* wrong;  // (N,) the most that its label can be wrong with, 0 where it claims none

@@ -300,7 +300,7 @@ def test_info(model: Path, tmp_path: Path) -> None:
     assert "run exact" in text
     assert "1 variable" in text
     assert "1 variables" not in text
-    assert "no cycles: two passes" in " ".join(text.split())
+    assert "the evidence leaves a graph without cycles: two passes" in " ".join(text.split())
 
 
 def test_info_says_what_zeta_does(model: Path) -> None:

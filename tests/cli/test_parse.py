@@ -143,7 +143,7 @@ def test_predict_stops_at_what_is_wrong_or_says_so(model: Path, tmp_path: Path) 
         assert len(told) == 7
         assert told[4].startswith(f"Left as it was: {source}: line 13, sentence: ")
         assert told[5] == "Left as they were: 8 sentences in all"
-        assert told[6].startswith("1 sentences, 3 words parsed into ")
+        assert told[6].startswith("1 sentence, 3 words parsed into ")
     assert target.read_bytes() == (tmp_path / "out" / "a.conllu").read_bytes()
     assert target.read_text().endswith("1\tno\n\n" + BAD * 7)
 

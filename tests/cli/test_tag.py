@@ -43,9 +43,7 @@ def test_train_and_tag(tmp_path: Path) -> None:
     assert run("tag", model, *both, "-o", tmp_path / "both").exit_code == 0
     (tmp_path / "both" / "b.conll").unlink()
     result = run("tag", model, *both, "-o", tmp_path / "both")
-    assert result.output == (
-        "1 sentences, 1 tokens tagged into 2 files; 1 shard was there already\n"
-    )
+    assert result.output == ("1 sentence, 1 token tagged into 2 files; 1 shard was there already\n")
 
 
 def test_errors_are_one_line(tmp_path: Path) -> None:

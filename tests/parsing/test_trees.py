@@ -156,6 +156,8 @@ def test_what_is_wrong_is_named() -> None:
         vs.parsing.marginals(fine)
     with pytest.raises(TypeError, match=r"scores\[0\] must hold real numbers"):
         vs.parsing.marginals([fine.astype(complex)])
+    with pytest.raises(TypeError, match="scores must be a list of arrays, got NoneType"):
+        vs.parsing.marginals(None)
     none = fine.copy()
     none[:, 1] = -np.inf
     with pytest.raises(vs.InfeasibleError, match=r"scores\[1\] allows no tree") as caught:
@@ -192,4 +194,6 @@ def test_arrays_of_any_layout_are_read_alike() -> None:
 def test_a_table_outlives_the_answer() -> None:
     table = vs.parsing.marginals([np.zeros((5, 5)), np.zeros((3, 3))]).marginals[1]
     np.testing.assert_allclose(table, [[0, 2 / 3, 2 / 3], [0, 0, 1 / 3], [0, 1 / 3, 0]], atol=1e-12)
-    assert table.flags.c_contiguous and table.flags.writeable and table.shape == (3, 3)
+    assert table.shape == (3, 3)
+    assert table.flags.c_contiguous
+    assert table.flags.writeable

@@ -10,6 +10,7 @@ import click
 
 from valuesparse.cli._models import one_line_errors
 from valuesparse.cli._streams import Input
+from valuesparse.cli.tag import counted
 from valuesparse.crf._entities import SCHEMES
 from valuesparse.crf.corpora._formats import FORMATS, told_format
 
@@ -91,7 +92,7 @@ def _as_json(found: Evaluation) -> str:
 
 def _as_text(found: Evaluation) -> str:
     lines = [
-        f"{found.sentences:,} sentences, {found.tokens:,} tokens",
+        f"{counted(found.sentences, 'sentence')}, {counted(found.tokens, 'token')}",
         f"accuracy           {found.accuracy:8.2%}",
         f"whole sentences    {found.sentence_accuracy:8.2%}",
     ]

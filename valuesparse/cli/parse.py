@@ -25,7 +25,7 @@ from valuesparse.cli._streams import (
     opened,
     say,
 )
-from valuesparse.cli.tag import report_line
+from valuesparse.cli.tag import counted, report_line
 from valuesparse.corpora._backends import BACKENDS, REGISTERED
 
 if TYPE_CHECKING:
@@ -326,7 +326,7 @@ def predict(
 
 
 def _counted(counts: WrittenCounts | CorpusReport) -> str:
-    return f"{counts.sentences:,} sentences, {counts.tokens:,} words"
+    return f"{counted(counts.sentences, 'sentence')}, {counted(counts.tokens, 'word')}"
 
 
 class _Left:

@@ -125,16 +125,21 @@ def tag(
     click.echo(report_line(report, _counted(report.sentences, report.tokens), "tagged"))
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things in words: 1 file, 2 files."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _counted(sentences: int, tokens: int) -> str:
-    return f"{sentences:,} sentences, {tokens:,} tokens"
+    return f"{counted(sentences, 'sentence')}, {counted(tokens, 'token')}"
 
 
-def report_line(report: CorpusReport, counted: str, done: str) -> str:
+def report_line(report: CorpusReport, amount: str, done: str) -> str:
     """Return what a run over a corpus did, in words."""
     number = len(report.outputs)
-    files = f"{number:,} {'file' if number == 1 else 'files'}"
+    files = counted(number, "file")
     if report.skipped and not (report.sentences or report.tokens):
         return f"nothing to do: {files} {'is' if number == 1 else 'are'} there already"
-    shards = f"{report.skipped:,} {'shard was' if report.skipped == 1 else 'shards were'}"
+    shards = f"{counted(report.skipped, 'shard')} {'was' if report.skipped == 1 else 'were'}"
     before = f"; {shards} there already" if report.skipped else ""
-    return f"{counted} {done} into {files}{before}"
+    return f"{amount} {done} into {files}{before}"

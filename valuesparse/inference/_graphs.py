@@ -266,7 +266,7 @@ def _choose_tree(
 
 _TWO_PASSES = (
     "a graph without cycles: two passes solve it exactly",
-    "what the evidence leaves of the graph has no cycles: two passes solve it exactly",
+    "the evidence leaves a graph without cycles: two passes solve it exactly",
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -212,13 +212,15 @@ def _checked(scores: Sequence[npt.ArrayLike]) -> tuple[list[Array], Array, np.dt
     """Return contiguous arrays of one dtype, and the number of words of each."""
     if getattr(scores, "ndim", 1) == 2:
         raise ValueError("scores must be a list of arrays: wrap one sentence as [scores]")
-    scores = list(scores)
-    words = np.empty(len(scores), dtype=np.int64)
-    if _parsing.ready(scores, words):  # there may be thousands
-        return scores, words, np.dtype(np.float64)
+    if not isinstance(scores, Iterable):
+        raise TypeError(f"scores must be a list of arrays, got {type(scores).__name__}")
+    given: list[Any] = list(scores)
+    words = np.empty(len(given), dtype=np.int64)
+    if _parsing.ready(given, words):  # there may be thousands
+        return given, words, np.dtype(np.float64)
     arrays: list[Array] = []
     narrow = True
-    for i, one in enumerate(scores):
+    for i, one in enumerate(given):
         array = as_reals(f"scores[{i}]", one)
         shape = array.shape
         if len(shape) != 2 or shape[0] != shape[1] or not shape[0]:
