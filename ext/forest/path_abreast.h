@@ -25,7 +25,7 @@ class Abreast {
     static constexpr int N = V::N;
     // Here hsum() adds up halves of a vector, as fold() does.
     static constexpr bool kFits =
-        std::is_same<D, Linear<T, T>>::value && N >= 4 && N <= 8 && VS_LEVEL != VS_LEVEL_NEON;
+        std::is_same<D, Linear<T, T>>::value && N >= 4 && N <= 16 && VS_LEVEL != VS_LEVEL_NEON;
 
     static bool serves(const D& d) {
         return !d.in.c.per_edge && !d.in.c.allowed && !d.e.sparse_forward && d.g.n_tiles == 1;
