@@ -27,8 +27,12 @@ class Abreast {
     static constexpr bool kFits =
         std::is_same<D, Linear<T, T>>::value && N >= 4 && N <= 16 && VS_LEVEL != VS_LEVEL_NEON;
 
+    // Rows of many labels are no slower by themselves, but for vectors of 512 bits.
+    static constexpr int kMostLabels = VS_LEVEL == VS_LEVEL_V4 ? 1000 : 25;
+
     static bool serves(const D& d) {
-        return !d.in.c.per_edge && !d.in.c.allowed && !d.e.sparse_forward && d.g.n_tiles == 1;
+        return d.K <= kMostLabels && d.g.n_tiles == 1 && !d.in.c.per_edge && !d.in.c.allowed &&
+               !d.e.sparse_forward;
     }
 
     // lanes[0..m), at most N. `meets`: messages both ways. `compared`: where marginals are, and not
