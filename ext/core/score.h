@@ -17,7 +17,11 @@ class ScoreSum {
     static constexpr unsigned kSums = 2;
 
     VS_INLINE void add(double x) { add_at(next_++ % kSums, x); }
-    // The same of as many as there are sums, when an odd number has been added.
+    // The same to one that the compiler knows, or to each: then they stay in registers.
+    template <unsigned I>
+    VS_INLINE void add_to_sum(double x) {
+        add_at(I, x);
+    }
     VS_INLINE void add_some(const double (&x)[kSums]) {
         for (unsigned i = 0; i < kSums; ++i) add_at(i, x[i]);
     }

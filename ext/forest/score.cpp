@@ -97,24 +97,37 @@ class Scores {
         return x;
     }
     double chain(int64_t s) const {
-        constexpr int64_t kSums = ScoreSum::kSums;
         ScoreSum sum;
         int64_t i = c_.offset[s];
         const int64_t end = c_.offset[s + 1];
-        if (i < end && c_.transition && !c_.allowed) {  // between the ends, as of() has it
-            sum.add(of(i, position_of(c_, s, i)));
-            for (++i; i + kSums < end; i += kSums) {
-                double x[kSums];
-                for (int64_t j = 0; j < kSums; ++j) {
-                    const int64_t k = states_[i + j], l = states_[i + j - 1];
-                    const int64_t table = c_.per_edge ? c_.edge[s] + i + j - 1 - c_.offset[s] : 0;
-                    x[j] = entry(c_.unary, (i + j) * K_ + k) +
-                           entry(c_.transition, (table * K_ + l) * K_ + k);
-                }
-                sum.add_some(x);
-            }
-        }
+        if (i < end && c_.transition && !c_.allowed) return plain_chain(s);
         for (; i < end; ++i) sum.add(of(i, position_of(c_, s, i)));
+        return sum.total();
+    }
+    // Between the ends, of() in few steps.
+    double plain_chain(int64_t s) const {
+        constexpr int64_t kSums = ScoreSum::kSums, kStep = 2 * kSums;
+        const T* const unary = static_cast<const T*>(c_.unary);
+        const int64_t table = c_.per_edge ? K_ * K_ : 0;
+        const T* edge =
+            static_cast<const T*>(c_.transition) + (c_.per_edge ? c_.edge[s] * table : 0);
+        const auto next = [&](int64_t i) {
+            const double x = static_cast<double>(unary[i * K_ + states_[i]]);
+            return x + static_cast<double>(edge[states_[i - 1] * K_ + states_[i]]);
+        };
+        int64_t i = c_.offset[s];
+        const int64_t last = c_.offset[s + 1] - 1;
+        ScoreSum sum;
+        sum.add_to_sum<0>(of(i, position_of(c_, s, i)));
+        for (++i; i + kStep <= last; i += kStep) {
+            double x[kSums] = {};
+            for (int64_t j = 0; j < kStep; ++j, edge += table) {
+                x[j / 2] += next(i + j);  // rounded once, as each term has been
+            }
+            sum.add_some(x);
+        }
+        for (; i < last; ++i, edge += table) sum.add_to_sum<0>(next(i));
+        if (i == last) sum.add_to_sum<1>(of(i, position_of(c_, s, i)));
         return sum.total();
     }
 

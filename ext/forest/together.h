@@ -9,6 +9,8 @@ namespace vs {
 
 constexpr int kMostTogether = 32;
 constexpr int64_t kFewLabels = 24;
+// Labels up to which a sequence goes in each lane of the widest vector (path_abreast.h).
+constexpr int64_t kAbreast32 = 112, kAbreast64 = 56;
 
 // Messages of a lane that take no more lie beside those of the others; longer ones apart.
 constexpr int64_t kStoredBytes = int64_t{256} << 10;
@@ -23,8 +25,8 @@ constexpr int kBestTogether = 4;
 // Labels alone decide, so that no thread shows.
 inline int64_t sequences_together(const Chains& c) {
     if (c.sparse) return 16;  // a cache line or two of numbers of one label
-    // Few labels: as many as lanes of a vector (path_abreast.h).
-    if (c.dtype == kFloat32 && !c.per_edge && c.n_labels <= kFewLabels) return 8;
+    if (!c.per_edge && c.dtype == kFloat32 && c.n_labels <= kAbreast32) return 16;
+    if (!c.per_edge && c.dtype == kFloat64 && c.n_labels <= kAbreast64) return 8;
     const int64_t bytes = 8 * c.n_labels * c.n_labels;
     if (c.per_edge || bytes <= int64_t{1} << 20) return 4;
     return bytes <= int64_t{8} << 20 ? 16 : kMostTogether;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "simd/each.h"
 #include "simd/vec.h"
 
 namespace VS_NS {
@@ -29,6 +30,44 @@ static VS_INLINE int64_t weave_blocks(const T* const*, int64_t, T*) {
 template <class T, int N>
 static VS_INLINE int64_t unweave_blocks(const T*, int64_t, T* const*) {
     return 0;
+}
+
+// As many rows as a vector has numbers, in registers: R loads, stores and transposes them.
+template <class R>
+VS_INLINE int64_t weave_squares(const typename R::T* const* from, int64_t n, typename R::T* to) {
+    R x;
+    int64_t k = 0;
+    for (; k + R::N <= n; k += R::N) {
+        each<R::N>([&](auto i) VS_INLINE_LAMBDA { x.load(i, from[i] + k); });
+        x.transpose();
+        each<R::N>([&](auto i) VS_INLINE_LAMBDA { x.store(i, to + (k + i) * R::N); });
+    }
+    const int m = static_cast<int>(n - k);
+    if (m == 0) return n;
+    each<R::N>([&](auto i) VS_INLINE_LAMBDA { x.load_part(i, from[i] + k, m); });
+    x.transpose();
+    each<R::N>([&](auto i) VS_INLINE_LAMBDA {
+        if (i < m) x.store(i, to + (k + i) * R::N);
+    });
+    return n;
+}
+template <class R>
+VS_INLINE int64_t unweave_squares(const typename R::T* from, int64_t n, typename R::T* const* to) {
+    R x;
+    int64_t k = 0;
+    for (; k + R::N <= n; k += R::N) {
+        each<R::N>([&](auto i) VS_INLINE_LAMBDA { x.load(i, from + (k + i) * R::N); });
+        x.transpose();
+        each<R::N>([&](auto i) VS_INLINE_LAMBDA { x.store(i, to[i] + k); });
+    }
+    const int m = static_cast<int>(n - k);
+    if (m == 0) return n;
+    each<R::N>([&](auto i) VS_INLINE_LAMBDA {
+        x.load(i, from + (i < m ? k + i : k) * R::N);  // what is not stored may be anything
+    });
+    x.transpose();
+    each<R::N>([&](auto i) VS_INLINE_LAMBDA { x.store_part(i, to[i] + k, m); });
+    return n;
 }
 
 #if VS_LEVEL == VS_LEVEL_V3
@@ -72,46 +111,130 @@ VS_INLINE int64_t unweave_blocks<double, 4>(const double* from, int64_t n, doubl
     }
     return k;
 }
-#elif VS_LEVEL == VS_LEVEL_V4
-static VS_INLINE void transpose(__m512d (&r)[8]) {
-    __m512d pair[8];  // low, then high numbers of two rows each
-    for (int i = 0; i < 4; ++i) {
-        pair[i] = _mm512_unpacklo_pd(r[2 * i], r[2 * i + 1]);
-        pair[4 + i] = _mm512_unpackhi_pd(r[2 * i], r[2 * i + 1]);
+struct Rows8 {
+    using T = float;
+    static constexpr int N = 8;
+    __m256 r[N];
+    static VS_INLINE __m256i mask(int m) {
+        return _mm256_cmpgt_epi32(_mm256_set1_epi32(m), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
     }
-    for (int odd = 0; odd < 2; ++odd) {
-        const __m512d* p = pair + 4 * odd;
-        const __m512d a = _mm512_shuffle_f64x2(p[0], p[1], 0x44);
-        const __m512d b = _mm512_shuffle_f64x2(p[0], p[1], 0xee);
-        const __m512d c = _mm512_shuffle_f64x2(p[2], p[3], 0x44);
-        const __m512d d = _mm512_shuffle_f64x2(p[2], p[3], 0xee);
-        r[odd] = _mm512_shuffle_f64x2(a, c, 0x88);
-        r[2 + odd] = _mm512_shuffle_f64x2(a, c, 0xdd);
-        r[4 + odd] = _mm512_shuffle_f64x2(b, d, 0x88);
-        r[6 + odd] = _mm512_shuffle_f64x2(b, d, 0xdd);
+    VS_INLINE void load(int i, const T* p) { r[i] = _mm256_loadu_ps(p); }
+    VS_INLINE void load_part(int i, const T* p, int m) { r[i] = _mm256_maskload_ps(p, mask(m)); }
+    VS_INLINE void store(int i, T* p) const { _mm256_storeu_ps(p, r[i]); }
+    VS_INLINE void store_part(int i, T* p, int m) const { _mm256_maskstore_ps(p, mask(m), r[i]); }
+    VS_INLINE void transpose() {
+        __m256 four[N];  // as numbers j and 4 + j of four rows
+        each<2>([&](auto q) VS_INLINE_LAMBDA {
+            constexpr int o = 4 * q;
+            const __m256d a = _mm256_castps_pd(_mm256_unpacklo_ps(r[o], r[o + 1]));
+            const __m256d b = _mm256_castps_pd(_mm256_unpackhi_ps(r[o], r[o + 1]));
+            const __m256d c = _mm256_castps_pd(_mm256_unpacklo_ps(r[o + 2], r[o + 3]));
+            const __m256d d = _mm256_castps_pd(_mm256_unpackhi_ps(r[o + 2], r[o + 3]));
+            four[o] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, c));
+            four[o + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, c));
+            four[o + 2] = _mm256_castpd_ps(_mm256_unpacklo_pd(b, d));
+            four[o + 3] = _mm256_castpd_ps(_mm256_unpackhi_pd(b, d));
+        });
+        each<4>([&](auto j) VS_INLINE_LAMBDA {
+            r[j] = _mm256_permute2f128_ps(four[j], four[4 + j], 0x20);
+            r[4 + j] = _mm256_permute2f128_ps(four[j], four[4 + j], 0x31);
+        });
     }
+};
+template <>
+VS_INLINE int64_t weave_blocks<float, 8>(const float* const* from, int64_t n, float* to) {
+    return weave_squares<Rows8>(from, n, to);
 }
 template <>
-VS_INLINE int64_t weave_blocks<double, 8>(const double* const* from, int64_t n, double* to) {
-    int64_t k = 0;
-    for (; k + 8 <= n; k += 8) {
-        __m512d r[8];
-        for (int i = 0; i < 8; ++i) r[i] = _mm512_loadu_pd(from[i] + k);
-        transpose(r);
-        for (int i = 0; i < 8; ++i) _mm512_storeu_pd(to + (k + i) * 8, r[i]);
+VS_INLINE int64_t unweave_blocks<float, 8>(const float* from, int64_t n, float* const* to) {
+    return unweave_squares<Rows8>(from, n, to);
+}
+#elif VS_LEVEL == VS_LEVEL_V4
+// Rows of doubles, and of floats, in registers.
+struct Rows8 {
+    using T = double;
+    static constexpr int N = 8;
+    __m512d r[N];
+    VS_INLINE void load(int i, const T* p) { r[i] = _mm512_loadu_pd(p); }
+    VS_INLINE void load_part(int i, const T* p, int m) {
+        r[i] = _mm512_maskz_loadu_pd(Vec<T>::mask(m), p);
     }
-    return k;
+    VS_INLINE void store(int i, T* p) const { _mm512_storeu_pd(p, r[i]); }
+    VS_INLINE void store_part(int i, T* p, int m) const {
+        _mm512_mask_storeu_pd(p, Vec<T>::mask(m), r[i]);
+    }
+    VS_INLINE void transpose() {
+        __m512d pair[N];  // low, then high numbers of two rows each
+        each<4>([&](auto i) VS_INLINE_LAMBDA {
+            pair[i] = _mm512_unpacklo_pd(r[2 * i], r[2 * i + 1]);
+            pair[4 + i] = _mm512_unpackhi_pd(r[2 * i], r[2 * i + 1]);
+        });
+        each<2>([&](auto odd) VS_INLINE_LAMBDA {
+            constexpr int o = 4 * odd;
+            const __m512d a = _mm512_shuffle_f64x2(pair[o], pair[o + 1], 0x44);
+            const __m512d b = _mm512_shuffle_f64x2(pair[o], pair[o + 1], 0xee);
+            const __m512d c = _mm512_shuffle_f64x2(pair[o + 2], pair[o + 3], 0x44);
+            const __m512d d = _mm512_shuffle_f64x2(pair[o + 2], pair[o + 3], 0xee);
+            r[odd] = _mm512_shuffle_f64x2(a, c, 0x88);
+            r[2 + odd] = _mm512_shuffle_f64x2(a, c, 0xdd);
+            r[4 + odd] = _mm512_shuffle_f64x2(b, d, 0x88);
+            r[6 + odd] = _mm512_shuffle_f64x2(b, d, 0xdd);
+        });
+    }
+};
+struct Rows16 {
+    using T = float;
+    static constexpr int N = 16;
+    __m512 r[N];
+    VS_INLINE void load(int i, const T* p) { r[i] = _mm512_loadu_ps(p); }
+    VS_INLINE void load_part(int i, const T* p, int m) {
+        r[i] = _mm512_maskz_loadu_ps(Vec<T>::mask(m), p);
+    }
+    VS_INLINE void store(int i, T* p) const { _mm512_storeu_ps(p, r[i]); }
+    VS_INLINE void store_part(int i, T* p, int m) const {
+        _mm512_mask_storeu_ps(p, Vec<T>::mask(m), r[i]);
+    }
+    // Number j of a row stands in quarter j / 4: of four rows first, then of all.
+    VS_INLINE void transpose() {
+        __m512 four[N];
+        each<4>([&](auto q) VS_INLINE_LAMBDA {
+            constexpr int o = 4 * q;
+            const __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(r[o], r[o + 1]));
+            const __m512d b = _mm512_castps_pd(_mm512_unpackhi_ps(r[o], r[o + 1]));
+            const __m512d c = _mm512_castps_pd(_mm512_unpacklo_ps(r[o + 2], r[o + 3]));
+            const __m512d d = _mm512_castps_pd(_mm512_unpackhi_ps(r[o + 2], r[o + 3]));
+            four[o] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, c));
+            four[o + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, c));
+            four[o + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(b, d));
+            four[o + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
+        });
+        each<4>([&](auto j) VS_INLINE_LAMBDA {
+            const __m512 a = _mm512_shuffle_f32x4(four[j], four[4 + j], 0x44);
+            const __m512 b = _mm512_shuffle_f32x4(four[j], four[4 + j], 0xee);
+            const __m512 c = _mm512_shuffle_f32x4(four[8 + j], four[12 + j], 0x44);
+            const __m512 d = _mm512_shuffle_f32x4(four[8 + j], four[12 + j], 0xee);
+            r[j] = _mm512_shuffle_f32x4(a, c, 0x88);
+            r[4 + j] = _mm512_shuffle_f32x4(a, c, 0xdd);
+            r[8 + j] = _mm512_shuffle_f32x4(b, d, 0x88);
+            r[12 + j] = _mm512_shuffle_f32x4(b, d, 0xdd);
+        });
+    }
+};
+template <>
+VS_INLINE int64_t weave_blocks<double, 8>(const double* const* from, int64_t n, double* to) {
+    return weave_squares<Rows8>(from, n, to);
 }
 template <>
 VS_INLINE int64_t unweave_blocks<double, 8>(const double* from, int64_t n, double* const* to) {
-    int64_t k = 0;
-    for (; k + 8 <= n; k += 8) {
-        __m512d r[8];
-        for (int i = 0; i < 8; ++i) r[i] = _mm512_loadu_pd(from + (k + i) * 8);
-        transpose(r);
-        for (int i = 0; i < 8; ++i) _mm512_storeu_pd(to[i] + k, r[i]);
-    }
-    return k;
+    return unweave_squares<Rows8>(from, n, to);
+}
+template <>
+VS_INLINE int64_t weave_blocks<float, 16>(const float* const* from, int64_t n, float* to) {
+    return weave_squares<Rows16>(from, n, to);
+}
+template <>
+VS_INLINE int64_t unweave_blocks<float, 16>(const float* from, int64_t n, float* const* to) {
+    return unweave_squares<Rows16>(from, n, to);
 }
 #endif
 
