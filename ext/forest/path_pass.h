@@ -207,7 +207,9 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
         }
         return;
     }
-    if (ok && lanes[0].last * row <= most) {
+    const bool in_output = !edges && ok && lanes[0].out && d.stores_in_output();
+    const int64_t stored = lanes[0].last * row;
+    if (ok && stored <= most && (!in_output || 2 * m * stored <= vs::kStoredTogether)) {
         // Short: alpha and psi of all lanes side by side, position by position: one stream.
         const int64_t stride = 2 * m * static_cast<int64_t>(d.Kp);
         T* rows = scratch.array<T>(lanes[0].last * stride);
@@ -220,7 +222,7 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
     } else {
         for (int r = 0; r < m && ok; ++r) {
             Lane<D>& s = lanes[r];
-            if (!edges && s.out && d.stores_in_output()) continue;  // alpha lies in the output
+            if (in_output) continue;  // alpha lies in the output
             s.alpha = scratch.array<T>(s.last * d.Kp);
             ok = s.alpha != nullptr;
         }
