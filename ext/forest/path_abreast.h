@@ -25,7 +25,7 @@ class Abreast {
     static constexpr int N = V::N;
     // Here hsum() adds up halves of a vector, as fold() does.
     static constexpr bool kFits =
-        std::is_same<D, Linear<T, T>>::value && N >= 4 && N <= 8 && VS_LEVEL != VS_LEVEL_NEON;
+        std::is_same<D, Linear<T, T>>::value && N >= 4 && N <= 16 && VS_LEVEL != VS_LEVEL_NEON;
 
     static bool serves(const D& d) {
         return !d.in.c.per_edge && !d.in.c.allowed && !d.e.sparse_forward && d.g.n_tiles == 1;
@@ -41,16 +41,17 @@ class Abreast {
         size_ = N * d.K;
         for (int r = 0; r < N; ++r) well_[r] = true;
         for (int r = 0; r < m; ++r) {
-            rows_ = lanes[r].n > rows_ ? lanes[r].n : rows_;
+            if (lanes[r].n > lanes[longest_].n) longest_ = r;
             last_ = lanes[r].last > last_ ? lanes[r].last : last_;
             lanes[r].compared = beside_.on();
         }
+        rows_ = lanes[longest_].n;
         const int64_t padded = N * static_cast<int64_t>(d.Kp);
-        x_ = scratch.array<T>(5 * padded);
-        y_ = x_ + padded;
+        x_ = scratch.array<T>((2 * kAtOnce + 4) * padded);
+        y_ = x_ + kAtOnce * padded;
         a_ = y_ + padded;
         p_ = a_ + padded;
-        row_ = p_ + padded;
+        row_ = p_ + kAtOnce * padded;
         kept_ = meets ? scratch.array<T>(2 * size_ * rows_) : nullptr;
         return x_ != nullptr && (kept_ != nullptr) == meets;
     }
@@ -81,8 +82,8 @@ class Abreast {
         }
         for (int64_t i = last_; kept_ && i < rows_; ++i) {
             aim(d, i);
-            look(d);
-            const V top = largest(d.K, d.e.positive);
+            look(d, 1);
+            const V top = largest(d.K, x_, d.e.positive);
             T* const psi = block(i) + size_;
             for (int k = 0; k < d.K; ++k) {
                 exp_shifted<T>(V::load(x_ + k * N), top).store(psi + k * N);
@@ -138,6 +139,7 @@ class Abreast {
   private:
     // Rows of marginals that are written so soon are asked for on the way there.
     static constexpr int64_t kSoonBytes = 16 << 10;
+    static constexpr int64_t kAtOnce = 8;      // rows that are woven at once: whole vectors
     static constexpr int kWide = N / Wide::N;  // vectors of doubles for one of T
     static void widen(Vec<double> x, Wide* out) { out[0] = x; }
     static void widen(Vec<float> x, Wide* out) { x.widen(out); }
@@ -151,30 +153,28 @@ class Abreast {
         return row;
     }
 
-    // Points at the scores of row i.
+    // Points at the scores of row i; lanes that have ended go on with those of the longest.
     void aim(const D& d, int64_t i) {
         for (int r = 0; r < N; ++r) {
-            const Lane<D>& s = lanes_[r < m_ ? r : 0];
-            const int64_t at = i < s.n ? i : s.n - 1;
-            const bool head = at == 0 && s.head, tail = at == s.n - 1 && s.tail;
-            step_[r] = i < s.n ? d.K : 0;
-            scores_[r] = d.in.unary + (s.begin + at) * d.K;
+            const Lane<D>& s = lanes_[r < m_ && i < lanes_[r].n ? r : longest_];
+            const bool head = i == 0 && s.head, tail = i == s.n - 1 && s.tail;
+            scores_[r] = d.in.unary + (s.begin + i) * d.K;
             if (!d.in.decorated(head, tail)) continue;
             T* const own = row_ + r * d.Kp;
-            d.in.compose(s.begin + at, head, tail, own);
+            d.in.compose(s.begin + i, head, tail, own);
             scores_[r] = own;
         }
     }
-    // x_ = the next scores.
-    VS_INLINE void look(const D& d) {
-        weave<T, N>(scores_, d.K, x_);
-        for (int r = 0; r < N; ++r) scores_[r] += step_[r];
+    // x_ = the scores of so many rows from there on, which are as good as one long row.
+    VS_INLINE void look(const D& d, int64_t rows) {
+        weave<T, N>(scores_, rows * d.K, x_);
+        for (int r = 0; r < N; ++r) scores_[r] += rows * d.K;
     }
     // The largest scores, 0 where all are forbidden; `plain` stays where none is.
-    VS_INLINE V largest(int K, bool positive) {
-        V top = V::load(x_), low = top;
+    VS_INLINE V largest(int K, const T* scores, bool positive) {
+        V top = V::load(scores), low = top;
         for (int k = 1; k < K; ++k) {
-            const V x = V::load(x_ + k * N);
+            const V x = V::load(scores + k * N);
             top = V::max(top, x);
             low = V::min(low, x);
         }
@@ -203,7 +203,8 @@ class Abreast {
         }
         bool go = true;
         const bool soon = KEPT && rows_ * size_ * static_cast<int64_t>(sizeof(T)) <= kSoonBytes;
-        for (; i < end && go; ++i) {
+        T* x = x_;
+        for (const int64_t first = i; i < end && go; ++i, x += size_) {
             for (int r = 0; r < m_ && soon; ++r) {
                 if (beside_.on()) {
                     beside_.prefetch(lanes_[r].begin + (i < lanes_[r].n ? i : 0));
@@ -211,22 +212,26 @@ class Abreast {
                     row_prefetch_write(lanes_[r].out + i * d.K, d.K);
                 }
             }
-            look(d);
-            const V top = largest(d.K, d.e.positive);
+            if ((i - first) % kAtOnce == 0) {
+                look(d, end - i < kAtOnce ? end - i : kAtOnce);
+                x = x_;
+            }
+            const V top = largest(d.K, x, d.e.positive);
             if (i > 0) send(d, d.e.forward, block(i - 1));
             T* const a = block(i);
             const bool normalise = i % D::kEvery == D::kEvery - 1;
-            const V high = row_plain_ ? enter<KEPT, true>(d.K, top, normalise, a, least, &touched)
-                                      : enter<KEPT, false>(d.K, top, normalise, a, least, &touched);
+            const V high = row_plain_
+                               ? enter<KEPT, true>(d.K, x, top, normalise, a, least, &touched)
+                               : enter<KEPT, false>(d.K, x, top, normalise, a, least, &touched);
             if (normalise) {
                 const V by = powers(high, ~0u);
-                row_plain_ ? scale<true>(d.K, by, a) : scale<false>(d.K, by, a);
+                row_plain_ ? scale<true>(d.K, by, x, a) : scale<false>(d.K, by, x, a);
             }
-            Wide x[kWide];
-            widen(top, x);
+            Wide shift[kWide];
+            widen(top, shift);
             for (int q = 0; q < kWide; ++q) {  // as Sum::add
-                const Wide sum = value[q] + x[q], more = sum - value[q];
-                rest[q] = rest[q] + ((value[q] - (sum - more)) + (x[q] - more));
+                const Wide sum = value[q] + shift[q], more = sum - value[q];
+                rest[q] = rest[q] + ((value[q] - (sum - more)) + (shift[q] - more));
                 value[q] = sum;
             }
             go = ticker.go_on(m_);
@@ -241,11 +246,11 @@ class Abreast {
     // psi = exp(x - top) and a = psi * y, not yet scaled where `normalise`: then returns the
     // largest. Where psi is not kept, `touched` is above 0 from an entry of y below `least` on.
     template <bool KEPT, bool PLAIN>
-    VS_INLINE V enter(int K, V top, bool normalise, T* a, V least, V* touched) {
+    VS_INLINE V enter(int K, T* scores, V top, bool normalise, T* a, V least, V* touched) {
         const V floor = V::set1(Floor<T>::kMessage);
         V high = V::set1(T(0));
         for (int k = 0; k < K; ++k) {
-            const V x = V::load(x_ + k * N), y = V::load(y_ + k * N);
+            const V x = V::load(scores + k * N), y = V::load(y_ + k * N);
             const V psi = PLAIN ? exp_floor<T>(x - top) : exp_shifted<T>(x, top);
             if (KEPT) {
                 psi.store(a + size_ + k * N);
@@ -254,29 +259,29 @@ class Abreast {
                 *touched =
                     V::max(*touched, PLAIN ? below : V::where_ge(y, V::set1(D::kTouched), below));
             }
-            put<PLAIN>(k, psi, y, psi * y, floor, normalise, a, &high);
+            put<PLAIN>(k, psi, y, psi * y, floor, normalise, scores, a, &high);
         }
         return high;
     }
-    // Entry k of psi * y into `a`, held at the floor; where it is yet to be scaled, x_ says where
-    // it is no zero.
+    // Entry k of psi * y into `a`, held at the floor; where it is yet to be scaled, `some` says
+    // where it is no zero.
     template <bool PLAIN>
-    VS_INLINE void put(int k, V psi, V y, V z, V floor, bool normalise, T* a, V* high) {
+    VS_INLINE void put(int k, V psi, V y, V z, V floor, bool normalise, T* some, T* a, V* high) {
         if (normalise) {
             *high = V::max(*high, z);
             z.store(a + k * N);
-            if (!PLAIN) V::where_positive(psi, y, V::set1(T(1))).store(x_ + k * N);
+            if (!PLAIN) V::where_positive(psi, y, V::set1(T(1))).store(some + k * N);
         } else {
             const V most = V::max(z, floor);
             (PLAIN ? most : V::where_positive(psi, y, most)).store(a + k * N);
         }
     }
     template <bool PLAIN>
-    VS_INLINE void scale(int K, V by, T* a) {
+    VS_INLINE void scale(int K, V by, const T* some, T* a) {
         const V floor = V::set1(Floor<T>::kMessage), one = V::set1(T(1));
         for (int k = 0; k < K; ++k) {
             const V most = V::max(V::load(a + k * N) * by, floor);
-            (PLAIN ? most : V::where_ge(V::load(x_ + k * N), one, most)).store(a + k * N);
+            (PLAIN ? most : V::where_ge(V::load(some + k * N), one, most)).store(a + k * N);
         }
     }
     // 2^-e of the exponents e of `high` in the lanes asked for, else 1.
@@ -350,18 +355,19 @@ class Abreast {
         V least = V::load(least_), most = V::load(most_), added = V::load(added_);
         const V from_a = V::set1(static_cast<T>(d.floors_of_forward()));
         const V from_b = V::set1(Floor<T>::kMessage);
-        T* to[N];
         int64_t step[N];
         for (int r = 0; r < N; ++r) {
-            to[r] = to_[r] ? to_[r] : row_ + r * d.Kp;
             step[r] = to_[r] ? d.K : 0;
+            if (!to_[r]) to_[r] = row_;
         }
         bool go = true;
+        int64_t rows = 0;  // of marginals that wait, last first
         for (;; --i) {
             const unsigned scaled = scaled_[i % D::kEvery];
             V sum = V::set1(T(0)), sum_a = sum, sum_b = sum;
-            const V high = meet<PLAIN, MEETS>(d.K, block(i), scaled != 0, &sum, &sum_a, &sum_b);
-            if (scaled) scale<PLAIN>(d.K, powers(high, scaled), a_);
+            T* const p = p_ + (kAtOnce - 1 - rows) * size_;
+            const V high = meet<PLAIN, MEETS>(d.K, block(i), scaled != 0, p, &sum, &sum_a, &sum_b);
+            if (scaled) scale<PLAIN>(d.K, powers(high, scaled), x_, a_);
             if (MEETS) {
                 const V inverse = V::set1(T(1)) / sum;
                 least = V::min(least, sum);
@@ -371,13 +377,15 @@ class Abreast {
                     added = added + here;
                 }
                 if (beside_.on()) {
-                    beside_.rows(d.K, p_, inverse, x_);
+                    beside_.rows(d.K, p, inverse, x_);
                 } else {
-                    for (int k = 0; k < d.K; ++k) {
-                        (V::load(p_ + k * N) * inverse).store(p_ + k * N);
+                    for (int k = 0; k < d.K; ++k) (V::load(p + k * N) * inverse).store(p + k * N);
+                    if (++rows == kAtOnce || i == end) {
+                        for (int r = 0; r < N; ++r) to_[r] -= (rows - 1) * step[r];
+                        unweave<T, N>(p, rows * d.K, to_);
+                        for (int r = 0; r < N; ++r) to_[r] -= step[r];
+                        rows = 0;
                     }
-                    unweave<T, N>(p_, d.K, to);
-                    for (int r = 0; r < N; ++r) to[r] -= step[r];
                 }
             }
             go = ticker.go_on(m_);
@@ -391,7 +399,7 @@ class Abreast {
     }
     // p = alpha * y with its sum, and the message that goes on, psi * y, as enter() leaves it.
     template <bool PLAIN, bool MEETS>
-    VS_INLINE V meet(int K, const T* alpha, bool normalise, V* sum, V* sum_a, V* sum_b) {
+    VS_INLINE V meet(int K, const T* alpha, bool normalise, T* p, V* sum, V* sum_a, V* sum_b) {
         const T* const psi = alpha + size_;
         const V floor = V::set1(Floor<T>::kMessage);
         V part[N], high = V::set1(T(0));
@@ -403,14 +411,14 @@ class Abreast {
                 const V y = V::load(y_ + k * N), u = V::load(psi + k * N);
                 if (MEETS) {
                     const V a = V::load(alpha + k * N), z = a * y;
-                    z.store(p_ + k * N);
+                    z.store(p + k * N);
                     part[j] = part[j] + z;
                     if (sizeof(T) == 4) {
                         *sum_a = *sum_a + a;
                         *sum_b = *sum_b + y;
                     }
                 }
-                put<PLAIN>(k, u, y, u * y, floor, normalise, a_, &high);
+                put<PLAIN>(k, u, y, u * y, floor, normalise, x_, a_, &high);
             });
         }
         if (MEETS) *sum = fold_apart(part);
@@ -422,13 +430,13 @@ class Abreast {
     Lane<D>* lanes_ = nullptr;
     int m_ = 0;
     int64_t size_ = 0;               // numbers of one kind at a position
+    int longest_ = 0;                // lane
     int64_t rows_ = 0, last_ = 0;    // positions; those with forward messages
-    T *x_ = nullptr, *y_ = nullptr;  // (K, N): scores, what comes in,
-    T *a_ = nullptr, *p_ = nullptr;  // what goes out, products
+    T *x_ = nullptr, *p_ = nullptr;  // (kAtOnce, K, N): scores, products,
+    T *y_ = nullptr, *a_ = nullptr;  // (K, N): what comes in, what goes out
     T* row_ = nullptr;               // (N, Kp)
     T* kept_ = nullptr;              // (rows, 2, K, N): forward messages, local factors
     const T* scores_[N];             // the next rows
-    int64_t step_[N];                // and how far it is to those after them
     T* to_[N];                       // rows of marginals, or null
     Beside<T> beside_;               // or what they are compared with
     bool plain_ = false;             // nothing has been forbidden; nor in this row

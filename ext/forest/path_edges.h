@@ -57,8 +57,8 @@ bool add_listed(const vs::SparseTable& pairs, D& d, Ticker& ticker, const Lane<D
                 each<kEdges>([&](auto r) VS_INLINE_LAMBDA { x[r] = a[r][l] * scale[r]; });
                 for (int64_t e = start[l]; e < start[l + 1]; ++e) {
                     const int32_t k = column[e];
-                    const T here = (x[0] * g[0][k] + x[1] * g[1][k]) +
-                                   (x[2] * g[2][k] + x[3] * g[3][k]);
+                    const T here =
+                        (x[0] * g[0][k] + x[1] * g[1][k]) + (x[2] * g[2][k] + x[3] * g[3][k]);
                     sums[e] += static_cast<double>(here);
                 }
             }

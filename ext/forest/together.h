@@ -25,8 +25,8 @@ constexpr int kBestTogether = 4;
 // Labels alone decide, so that no thread shows.
 inline int64_t sequences_together(const Chains& c) {
     if (c.sparse) return 16;  // a cache line or two of numbers of one label
-    // Few labels: as many as lanes of a vector (path_abreast.h).
-    if (c.dtype == kFloat32 && !c.per_edge && c.n_labels <= kFewLabels) return 8;
+    // Few labels: as many as lanes of the widest vector (path_abreast.h).
+    if (!c.per_edge && c.n_labels <= kFewLabels) return c.dtype == kFloat32 ? 16 : 8;
     const int64_t bytes = 8 * c.n_labels * c.n_labels;
     if (c.per_edge || bytes <= int64_t{1} << 20) return 4;
     return bytes <= int64_t{8} << 20 ? 16 : kMostTogether;

@@ -32,6 +32,45 @@ static VS_INLINE int64_t unweave_blocks(const T*, int64_t, T* const*) {
     return 0;
 }
 
+// As many rows as a vector has numbers, in registers: R loads, stores and transposes them. kSide
+// numbers stand side by side.
+template <class R, int kSide = R::N>
+VS_INLINE int64_t weave_squares(const typename R::T* const* from, int64_t n, typename R::T* to) {
+    R x;
+    int64_t k = 0;
+    for (; k + R::N <= n; k += R::N) {
+        each<R::N>([&](auto i) VS_INLINE_LAMBDA { x.load(i, from[i] + k); });
+        x.transpose();
+        each<R::N>([&](auto i) VS_INLINE_LAMBDA { x.store(i, to + (k + i) * kSide); });
+    }
+    const int m = static_cast<int>(n - k);
+    if (m == 0) return n;
+    each<R::N>([&](auto i) VS_INLINE_LAMBDA { x.load_part(i, from[i] + k, m); });
+    x.transpose();
+    each<R::N>([&](auto i) VS_INLINE_LAMBDA {
+        if (i < m) x.store(i, to + (k + i) * kSide);
+    });
+    return n;
+}
+template <class R, int kSide = R::N>
+VS_INLINE int64_t unweave_squares(const typename R::T* from, int64_t n, typename R::T* const* to) {
+    R x;
+    int64_t k = 0;
+    for (; k + R::N <= n; k += R::N) {
+        each<R::N>([&](auto i) VS_INLINE_LAMBDA { x.load(i, from + (k + i) * kSide); });
+        x.transpose();
+        each<R::N>([&](auto i) VS_INLINE_LAMBDA { x.store(i, to[i] + k); });
+    }
+    const int m = static_cast<int>(n - k);
+    if (m == 0) return n;
+    each<R::N>([&](auto i) VS_INLINE_LAMBDA {
+        x.load(i, from + (i < m ? k + i : k) * kSide);  // what is not stored may be anything
+    });
+    x.transpose();
+    each<R::N>([&](auto i) VS_INLINE_LAMBDA { x.store_part(i, to[i] + k, m); });
+    return n;
+}
+
 #if VS_LEVEL == VS_LEVEL_V3
 static VS_INLINE void transpose(__m256d* p, __m256d* q, __m256d* r, __m256d* s) {
     const __m256d a = _mm256_unpacklo_pd(*p, *q), b = _mm256_unpackhi_pd(*p, *q);
@@ -41,21 +80,21 @@ static VS_INLINE void transpose(__m256d* p, __m256d* q, __m256d* r, __m256d* s) 
     *r = _mm256_permute2f128_pd(a, c, 0x31);
     *s = _mm256_permute2f128_pd(b, d, 0x31);
 }
-// Blocks of four rows; `kStride` numbers stand side by side.
-template <int kStride>
-static VS_INLINE void weave_four(const double* const* from, int64_t k, double* to) {
+// Four numbers of four rows; kSide stand side by side.
+template <int kSide>
+VS_INLINE void weave_four(const double* const* from, int64_t k, double* to) {
     __m256d a = _mm256_loadu_pd(from[0] + k), b = _mm256_loadu_pd(from[1] + k);
     __m256d c = _mm256_loadu_pd(from[2] + k), d = _mm256_loadu_pd(from[3] + k);
     transpose(&a, &b, &c, &d);
     _mm256_storeu_pd(to, a);
-    _mm256_storeu_pd(to + kStride, b);
-    _mm256_storeu_pd(to + 2 * kStride, c);
-    _mm256_storeu_pd(to + 3 * kStride, d);
+    _mm256_storeu_pd(to + kSide, b);
+    _mm256_storeu_pd(to + 2 * kSide, c);
+    _mm256_storeu_pd(to + 3 * kSide, d);
 }
-template <int kStride>
-static VS_INLINE void unweave_four(const double* from, int64_t k, double* const* to) {
-    __m256d a = _mm256_loadu_pd(from), b = _mm256_loadu_pd(from + kStride);
-    __m256d c = _mm256_loadu_pd(from + 2 * kStride), d = _mm256_loadu_pd(from + 3 * kStride);
+template <int kSide>
+VS_INLINE void unweave_four(const double* from, int64_t k, double* const* to) {
+    __m256d a = _mm256_loadu_pd(from), b = _mm256_loadu_pd(from + kSide);
+    __m256d c = _mm256_loadu_pd(from + 2 * kSide), d = _mm256_loadu_pd(from + 3 * kSide);
     transpose(&a, &b, &c, &d);
     _mm256_storeu_pd(to[0] + k, a);
     _mm256_storeu_pd(to[1] + k, b);
@@ -77,6 +116,7 @@ VS_INLINE int64_t unweave_blocks<double, 4>(const double* from, int64_t n, doubl
     for (; k + 4 <= n; k += 4, from += 16) unweave_four<4>(from, k, to);
     return k;
 }
+// Twice as many rows as a vector has numbers.
 template <>
 VS_INLINE int64_t weave_blocks<double, 8>(const double* const* from, int64_t n, double* to) {
     int64_t k = 0;
@@ -95,114 +135,140 @@ VS_INLINE int64_t unweave_blocks<double, 8>(const double* from, int64_t n, doubl
     }
     return k;
 }
-#elif VS_LEVEL == VS_LEVEL_V4
-static VS_INLINE void transpose(__m512d (&r)[8]) {
-    __m512d pair[8];  // low, then high numbers of two rows each
-    each<4>([&](auto i) VS_INLINE_LAMBDA {
-        pair[i] = _mm512_unpacklo_pd(r[2 * i], r[2 * i + 1]);
-        pair[4 + i] = _mm512_unpackhi_pd(r[2 * i], r[2 * i + 1]);
-    });
-    each<2>([&](auto odd) VS_INLINE_LAMBDA {
-        constexpr int p = 4 * decltype(odd)();
-        const __m512d a = _mm512_shuffle_f64x2(pair[p], pair[p + 1], 0x44);
-        const __m512d b = _mm512_shuffle_f64x2(pair[p], pair[p + 1], 0xee);
-        const __m512d c = _mm512_shuffle_f64x2(pair[p + 2], pair[p + 3], 0x44);
-        const __m512d d = _mm512_shuffle_f64x2(pair[p + 2], pair[p + 3], 0xee);
-        r[odd] = _mm512_shuffle_f64x2(a, c, 0x88);
-        r[2 + odd] = _mm512_shuffle_f64x2(a, c, 0xdd);
-        r[4 + odd] = _mm512_shuffle_f64x2(b, d, 0x88);
-        r[6 + odd] = _mm512_shuffle_f64x2(b, d, 0xdd);
-    });
-}
-template <>
-VS_INLINE int64_t weave_blocks<double, 8>(const double* const* from, int64_t n, double* to) {
-    int64_t k = 0;
-    for (; k + 8 <= n; k += 8) {
-        __m512d r[8];
-        each<8>([&](auto i) VS_INLINE_LAMBDA { r[i] = _mm512_loadu_pd(from[i] + k); });
-        transpose(r);
-        each<8>([&](auto i) VS_INLINE_LAMBDA { _mm512_storeu_pd(to + (k + i) * 8, r[i]); });
+struct Rows8 {
+    using T = float;
+    static constexpr int N = 8;
+    __m256 r[N];
+    static VS_INLINE __m256i mask(int m) {
+        return _mm256_cmpgt_epi32(_mm256_set1_epi32(m), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
     }
-    return k;
-}
-template <>
-VS_INLINE int64_t unweave_blocks<double, 8>(const double* from, int64_t n, double* const* to) {
-    int64_t k = 0;
-    for (; k + 8 <= n; k += 8) {
-        __m512d r[8];
-        each<8>([&](auto i) VS_INLINE_LAMBDA { r[i] = _mm512_loadu_pd(from + (k + i) * 8); });
-        transpose(r);
-        each<8>([&](auto i) VS_INLINE_LAMBDA { _mm512_storeu_pd(to[i] + k, r[i]); });
-    }
-    return k;
-}
-#endif
-
-#if VS_LEVEL == VS_LEVEL_V3 || VS_LEVEL == VS_LEVEL_V4
-static VS_INLINE void transpose(__m256 (&r)[8]) {
-    __m256 pair[8], four[8];
-    each<4>([&](auto i) VS_INLINE_LAMBDA {
-        pair[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
-        pair[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
-    });
-    each<2>([&](auto half) VS_INLINE_LAMBDA {
-        constexpr int p = 4 * decltype(half)();
-        four[p] = _mm256_shuffle_ps(pair[p], pair[p + 2], 0x44);
-        four[p + 1] = _mm256_shuffle_ps(pair[p], pair[p + 2], 0xee);
-        four[p + 2] = _mm256_shuffle_ps(pair[p + 1], pair[p + 3], 0x44);
-        four[p + 3] = _mm256_shuffle_ps(pair[p + 1], pair[p + 3], 0xee);
-    });
-    each<4>([&](auto i) VS_INLINE_LAMBDA {
-        r[i] = _mm256_permute2f128_ps(four[i], four[4 + i], 0x20);
-        r[4 + i] = _mm256_permute2f128_ps(four[i], four[4 + i], 0x31);
-    });
-}
-// Blocks of eight rows; N numbers stand side by side.
-template <int N>
-static VS_INLINE int64_t weave_eights(const float* const* from, int64_t n, float* to) {
-    int64_t k = 0;
-    for (; k + 8 <= n; k += 8) {
-        each<N / 8>([&](auto part) VS_INLINE_LAMBDA {
-            constexpr int first = 8 * decltype(part)();
-            __m256 r[8];
-            each<8>([&](auto i) VS_INLINE_LAMBDA { r[i] = _mm256_loadu_ps(from[first + i] + k); });
-            transpose(r);
-            each<8>([&](auto i)
-                        VS_INLINE_LAMBDA { _mm256_storeu_ps(to + (k + i) * N + first, r[i]); });
+    VS_INLINE void load(int i, const T* p) { r[i] = _mm256_loadu_ps(p); }
+    VS_INLINE void load_part(int i, const T* p, int m) { r[i] = _mm256_maskload_ps(p, mask(m)); }
+    VS_INLINE void store(int i, T* p) const { _mm256_storeu_ps(p, r[i]); }
+    VS_INLINE void store_part(int i, T* p, int m) const { _mm256_maskstore_ps(p, mask(m), r[i]); }
+    VS_INLINE void transpose() {
+        __m256 four[N];  // as numbers j and 4 + j of four rows
+        each<2>([&](auto q) VS_INLINE_LAMBDA {
+            constexpr int o = 4 * q;
+            const __m256d a = _mm256_castps_pd(_mm256_unpacklo_ps(r[o], r[o + 1]));
+            const __m256d b = _mm256_castps_pd(_mm256_unpackhi_ps(r[o], r[o + 1]));
+            const __m256d c = _mm256_castps_pd(_mm256_unpacklo_ps(r[o + 2], r[o + 3]));
+            const __m256d d = _mm256_castps_pd(_mm256_unpackhi_ps(r[o + 2], r[o + 3]));
+            four[o] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, c));
+            four[o + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, c));
+            four[o + 2] = _mm256_castpd_ps(_mm256_unpacklo_pd(b, d));
+            four[o + 3] = _mm256_castpd_ps(_mm256_unpackhi_pd(b, d));
+        });
+        each<4>([&](auto j) VS_INLINE_LAMBDA {
+            r[j] = _mm256_permute2f128_ps(four[j], four[4 + j], 0x20);
+            r[4 + j] = _mm256_permute2f128_ps(four[j], four[4 + j], 0x31);
         });
     }
-    return k;
-}
-template <int N>
-static VS_INLINE int64_t unweave_eights(const float* from, int64_t n, float* const* to) {
-    int64_t k = 0;
-    for (; k + 8 <= n; k += 8) {
-        each<N / 8>([&](auto part) VS_INLINE_LAMBDA {
-            constexpr int first = 8 * decltype(part)();
-            __m256 r[8];
-            each<8>([&](auto i)
-                        VS_INLINE_LAMBDA { r[i] = _mm256_loadu_ps(from + (k + i) * N + first); });
-            transpose(r);
-            each<8>([&](auto i) VS_INLINE_LAMBDA { _mm256_storeu_ps(to[first + i] + k, r[i]); });
-        });
-    }
-    return k;
-}
+};
 template <>
 VS_INLINE int64_t weave_blocks<float, 8>(const float* const* from, int64_t n, float* to) {
-    return weave_eights<8>(from, n, to);
+    return weave_squares<Rows8>(from, n, to);
 }
 template <>
 VS_INLINE int64_t unweave_blocks<float, 8>(const float* from, int64_t n, float* const* to) {
-    return unweave_eights<8>(from, n, to);
+    return unweave_squares<Rows8>(from, n, to);
 }
 template <>
 VS_INLINE int64_t weave_blocks<float, 16>(const float* const* from, int64_t n, float* to) {
-    return weave_eights<16>(from, n, to);
+    weave_squares<Rows8, 16>(from, n, to);
+    return weave_squares<Rows8, 16>(from + 8, n, to + 8);
 }
 template <>
 VS_INLINE int64_t unweave_blocks<float, 16>(const float* from, int64_t n, float* const* to) {
-    return unweave_eights<16>(from, n, to);
+    unweave_squares<Rows8, 16>(from, n, to);
+    return unweave_squares<Rows8, 16>(from + 8, n, to + 8);
+}
+#elif VS_LEVEL == VS_LEVEL_V4
+// Rows of doubles, and of floats, in registers.
+struct Rows8 {
+    using T = double;
+    static constexpr int N = 8;
+    __m512d r[N];
+    VS_INLINE void load(int i, const T* p) { r[i] = _mm512_loadu_pd(p); }
+    VS_INLINE void load_part(int i, const T* p, int m) {
+        r[i] = _mm512_maskz_loadu_pd(Vec<T>::mask(m), p);
+    }
+    VS_INLINE void store(int i, T* p) const { _mm512_storeu_pd(p, r[i]); }
+    VS_INLINE void store_part(int i, T* p, int m) const {
+        _mm512_mask_storeu_pd(p, Vec<T>::mask(m), r[i]);
+    }
+    VS_INLINE void transpose() {
+        __m512d pair[N];  // low, then high numbers of two rows each
+        each<4>([&](auto i) VS_INLINE_LAMBDA {
+            pair[i] = _mm512_unpacklo_pd(r[2 * i], r[2 * i + 1]);
+            pair[4 + i] = _mm512_unpackhi_pd(r[2 * i], r[2 * i + 1]);
+        });
+        each<2>([&](auto odd) VS_INLINE_LAMBDA {
+            constexpr int o = 4 * odd;
+            const __m512d a = _mm512_shuffle_f64x2(pair[o], pair[o + 1], 0x44);
+            const __m512d b = _mm512_shuffle_f64x2(pair[o], pair[o + 1], 0xee);
+            const __m512d c = _mm512_shuffle_f64x2(pair[o + 2], pair[o + 3], 0x44);
+            const __m512d d = _mm512_shuffle_f64x2(pair[o + 2], pair[o + 3], 0xee);
+            r[odd] = _mm512_shuffle_f64x2(a, c, 0x88);
+            r[2 + odd] = _mm512_shuffle_f64x2(a, c, 0xdd);
+            r[4 + odd] = _mm512_shuffle_f64x2(b, d, 0x88);
+            r[6 + odd] = _mm512_shuffle_f64x2(b, d, 0xdd);
+        });
+    }
+};
+struct Rows16 {
+    using T = float;
+    static constexpr int N = 16;
+    __m512 r[N];
+    VS_INLINE void load(int i, const T* p) { r[i] = _mm512_loadu_ps(p); }
+    VS_INLINE void load_part(int i, const T* p, int m) {
+        r[i] = _mm512_maskz_loadu_ps(Vec<T>::mask(m), p);
+    }
+    VS_INLINE void store(int i, T* p) const { _mm512_storeu_ps(p, r[i]); }
+    VS_INLINE void store_part(int i, T* p, int m) const {
+        _mm512_mask_storeu_ps(p, Vec<T>::mask(m), r[i]);
+    }
+    // Number j of a row stands in quarter j / 4: of four rows first, then of all.
+    VS_INLINE void transpose() {
+        __m512 four[N];
+        each<4>([&](auto q) VS_INLINE_LAMBDA {
+            constexpr int o = 4 * q;
+            const __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(r[o], r[o + 1]));
+            const __m512d b = _mm512_castps_pd(_mm512_unpackhi_ps(r[o], r[o + 1]));
+            const __m512d c = _mm512_castps_pd(_mm512_unpacklo_ps(r[o + 2], r[o + 3]));
+            const __m512d d = _mm512_castps_pd(_mm512_unpackhi_ps(r[o + 2], r[o + 3]));
+            four[o] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, c));
+            four[o + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, c));
+            four[o + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(b, d));
+            four[o + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
+        });
+        each<4>([&](auto j) VS_INLINE_LAMBDA {
+            const __m512 a = _mm512_shuffle_f32x4(four[j], four[4 + j], 0x44);
+            const __m512 b = _mm512_shuffle_f32x4(four[j], four[4 + j], 0xee);
+            const __m512 c = _mm512_shuffle_f32x4(four[8 + j], four[12 + j], 0x44);
+            const __m512 d = _mm512_shuffle_f32x4(four[8 + j], four[12 + j], 0xee);
+            r[j] = _mm512_shuffle_f32x4(a, c, 0x88);
+            r[4 + j] = _mm512_shuffle_f32x4(a, c, 0xdd);
+            r[8 + j] = _mm512_shuffle_f32x4(b, d, 0x88);
+            r[12 + j] = _mm512_shuffle_f32x4(b, d, 0xdd);
+        });
+    }
+};
+template <>
+VS_INLINE int64_t weave_blocks<double, 8>(const double* const* from, int64_t n, double* to) {
+    return weave_squares<Rows8>(from, n, to);
+}
+template <>
+VS_INLINE int64_t unweave_blocks<double, 8>(const double* from, int64_t n, double* const* to) {
+    return unweave_squares<Rows8>(from, n, to);
+}
+template <>
+VS_INLINE int64_t weave_blocks<float, 16>(const float* const* from, int64_t n, float* to) {
+    return weave_squares<Rows16>(from, n, to);
+}
+template <>
+VS_INLINE int64_t unweave_blocks<float, 16>(const float* from, int64_t n, float* const* to) {
+    return unweave_squares<Rows16>(from, n, to);
 }
 #endif
 
