@@ -143,7 +143,7 @@ class Abreast {
   private:
     // Rows of marginals that are written so soon are asked for on the way there.
     static constexpr int64_t kSoonBytes = 16 << 10;
-    static constexpr int64_t kAtOnce = 8;    // rows that are woven at once: whole vectors
+    static constexpr int64_t kAtOnce = 8;      // rows that are woven at once: whole vectors
     static constexpr int kWide = N / Wide::N;  // vectors of doubles for one of T
     static void widen(Vec<double> x, Wide* out) { out[0] = x; }
     static void widen(Vec<float> x, Wide* out) { x.widen(out); }

@@ -14,6 +14,8 @@ constexpr int64_t kAbreast32 = 112, kAbreast64 = 56;
 
 // Messages of a lane that take no more lie beside those of the others; longer ones apart.
 constexpr int64_t kStoredBytes = int64_t{256} << 10;
+// And those of all lanes no more than this, where rows of marginals can hold them instead.
+constexpr int64_t kStoredTogether = int64_t{4} << 20;
 // The same for chunks, which are longer for less of them to run in.
 constexpr int64_t kChunkBytes = int64_t{512} << 10;
 

@@ -32,38 +32,39 @@ static VS_INLINE int64_t unweave_blocks(const T*, int64_t, T* const*) {
     return 0;
 }
 
-// As many rows as a vector has numbers, in registers: R loads, stores and transposes them.
-template <class R>
+// As many rows as a vector has numbers, in registers: R loads, stores and transposes them. kSide
+// numbers stand side by side.
+template <class R, int kSide = R::N>
 VS_INLINE int64_t weave_squares(const typename R::T* const* from, int64_t n, typename R::T* to) {
     R x;
     int64_t k = 0;
     for (; k + R::N <= n; k += R::N) {
         each<R::N>([&](auto i) VS_INLINE_LAMBDA { x.load(i, from[i] + k); });
         x.transpose();
-        each<R::N>([&](auto i) VS_INLINE_LAMBDA { x.store(i, to + (k + i) * R::N); });
+        each<R::N>([&](auto i) VS_INLINE_LAMBDA { x.store(i, to + (k + i) * kSide); });
     }
     const int m = static_cast<int>(n - k);
     if (m == 0) return n;
     each<R::N>([&](auto i) VS_INLINE_LAMBDA { x.load_part(i, from[i] + k, m); });
     x.transpose();
     each<R::N>([&](auto i) VS_INLINE_LAMBDA {
-        if (i < m) x.store(i, to + (k + i) * R::N);
+        if (i < m) x.store(i, to + (k + i) * kSide);
     });
     return n;
 }
-template <class R>
+template <class R, int kSide = R::N>
 VS_INLINE int64_t unweave_squares(const typename R::T* from, int64_t n, typename R::T* const* to) {
     R x;
     int64_t k = 0;
     for (; k + R::N <= n; k += R::N) {
-        each<R::N>([&](auto i) VS_INLINE_LAMBDA { x.load(i, from + (k + i) * R::N); });
+        each<R::N>([&](auto i) VS_INLINE_LAMBDA { x.load(i, from + (k + i) * kSide); });
         x.transpose();
         each<R::N>([&](auto i) VS_INLINE_LAMBDA { x.store(i, to[i] + k); });
     }
     const int m = static_cast<int>(n - k);
     if (m == 0) return n;
     each<R::N>([&](auto i) VS_INLINE_LAMBDA {
-        x.load(i, from + (i < m ? k + i : k) * R::N);  // what is not stored may be anything
+        x.load(i, from + (i < m ? k + i : k) * kSide);  // what is not stored may be anything
     });
     x.transpose();
     each<R::N>([&](auto i) VS_INLINE_LAMBDA { x.store_part(i, to[i] + k, m); });
@@ -79,35 +80,58 @@ static VS_INLINE void transpose(__m256d* p, __m256d* q, __m256d* r, __m256d* s) 
     *r = _mm256_permute2f128_pd(a, c, 0x31);
     *s = _mm256_permute2f128_pd(b, d, 0x31);
 }
+// Four numbers of four rows; kSide stand side by side.
+template <int kSide>
+VS_INLINE void weave_four(const double* const* from, int64_t k, double* to) {
+    __m256d a = _mm256_loadu_pd(from[0] + k), b = _mm256_loadu_pd(from[1] + k);
+    __m256d c = _mm256_loadu_pd(from[2] + k), d = _mm256_loadu_pd(from[3] + k);
+    transpose(&a, &b, &c, &d);
+    _mm256_storeu_pd(to, a);
+    _mm256_storeu_pd(to + kSide, b);
+    _mm256_storeu_pd(to + 2 * kSide, c);
+    _mm256_storeu_pd(to + 3 * kSide, d);
+}
+template <int kSide>
+VS_INLINE void unweave_four(const double* from, int64_t k, double* const* to) {
+    __m256d a = _mm256_loadu_pd(from), b = _mm256_loadu_pd(from + kSide);
+    __m256d c = _mm256_loadu_pd(from + 2 * kSide), d = _mm256_loadu_pd(from + 3 * kSide);
+    transpose(&a, &b, &c, &d);
+    _mm256_storeu_pd(to[0] + k, a);
+    _mm256_storeu_pd(to[1] + k, b);
+    _mm256_storeu_pd(to[2] + k, c);
+    _mm256_storeu_pd(to[3] + k, d);
+}
 template <>
 VS_INLINE int64_t weave_blocks<double, 4>(const double* const* from, int64_t n, double* to) {
     const double *p = from[0], *q = from[1], *r = from[2], *s = from[3];
     int64_t k = 0;
-    for (; k + 4 <= n; k += 4, to += 16) {
-        __m256d a = _mm256_loadu_pd(p + k), b = _mm256_loadu_pd(q + k);
-        __m256d c = _mm256_loadu_pd(r + k), d = _mm256_loadu_pd(s + k);
-        transpose(&a, &b, &c, &d);
-        _mm256_storeu_pd(to, a);
-        _mm256_storeu_pd(to + 4, b);
-        _mm256_storeu_pd(to + 8, c);
-        _mm256_storeu_pd(to + 12, d);
-    }
+    for (; k + 4 <= n; k += 4, to += 16) weave_four<4>(from, k, to);
     // The rest is short, and read as vectors at once.
     for (; k < n; ++k, to += 4) _mm256_storeu_pd(to, _mm256_setr_pd(p[k], q[k], r[k], s[k]));
     return n;
 }
 template <>
 VS_INLINE int64_t unweave_blocks<double, 4>(const double* from, int64_t n, double* const* to) {
-    double *p = to[0], *q = to[1], *r = to[2], *s = to[3];
     int64_t k = 0;
-    for (; k + 4 <= n; k += 4, from += 16) {
-        __m256d a = _mm256_loadu_pd(from), b = _mm256_loadu_pd(from + 4);
-        __m256d c = _mm256_loadu_pd(from + 8), d = _mm256_loadu_pd(from + 12);
-        transpose(&a, &b, &c, &d);
-        _mm256_storeu_pd(p + k, a);
-        _mm256_storeu_pd(q + k, b);
-        _mm256_storeu_pd(r + k, c);
-        _mm256_storeu_pd(s + k, d);
+    for (; k + 4 <= n; k += 4, from += 16) unweave_four<4>(from, k, to);
+    return k;
+}
+// Twice as many rows as a vector has numbers.
+template <>
+VS_INLINE int64_t weave_blocks<double, 8>(const double* const* from, int64_t n, double* to) {
+    int64_t k = 0;
+    for (; k + 4 <= n; k += 4, to += 32) {
+        weave_four<8>(from, k, to);
+        weave_four<8>(from + 4, k, to + 4);
+    }
+    return k;
+}
+template <>
+VS_INLINE int64_t unweave_blocks<double, 8>(const double* from, int64_t n, double* const* to) {
+    int64_t k = 0;
+    for (; k + 4 <= n; k += 4, from += 32) {
+        unweave_four<8>(from, k, to);
+        unweave_four<8>(from + 4, k, to + 4);
     }
     return k;
 }
@@ -148,6 +172,16 @@ VS_INLINE int64_t weave_blocks<float, 8>(const float* const* from, int64_t n, fl
 template <>
 VS_INLINE int64_t unweave_blocks<float, 8>(const float* from, int64_t n, float* const* to) {
     return unweave_squares<Rows8>(from, n, to);
+}
+template <>
+VS_INLINE int64_t weave_blocks<float, 16>(const float* const* from, int64_t n, float* to) {
+    weave_squares<Rows8, 16>(from, n, to);
+    return weave_squares<Rows8, 16>(from + 8, n, to + 8);
+}
+template <>
+VS_INLINE int64_t unweave_blocks<float, 16>(const float* from, int64_t n, float* const* to) {
+    unweave_squares<Rows8, 16>(from, n, to);
+    return unweave_squares<Rows8, 16>(from + 8, n, to + 8);
 }
 #elif VS_LEVEL == VS_LEVEL_V4
 // Rows of doubles, and of floats, in registers.

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import pickle
+import sys
 import tracemalloc
 from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from checks import chain, refused
+from checks import assert_same_bits, chain, refused
+from children import SANITIZERS, run
 from hypothesis import given
 from strategies import chains, examples, random_chain
 
@@ -271,3 +273,43 @@ def test_a_frame_has_a_name_for_each_label() -> None:
     assert list(r.to_frame(labels=["a", "b", "c"])) == ["a", "b", "c"]
     with pytest.raises(ValueError, match="labels must have a name for each of 3 labels, got 1"):
         r.to_frame(labels=["a"])
+
+
+@pytest.mark.simd
+@pytest.mark.parametrize(("dtype", "n"), [(np.float64, 45), (np.float32, 90)])
+def test_messages_that_wait_in_rows_of_marginals(dtype: type, n: int) -> None:
+    """Those of 16 sequences are too many to be kept beside each other: bits are those of one."""
+    rng, k = np.random.default_rng(3), 400
+    lengths = np.array([n - i % 3 for i in range(16)])
+    unary = rng.normal(size=(lengths.sum(), k)).astype(dtype)
+    table = rng.normal(size=(k, k)).astype(dtype)
+    unary[5, 7] = table[3, 4] = -np.inf
+    r = vs.infer(vs.Chain(unary, table, lengths), threads=1)
+    ends = np.cumsum(lengths)
+    for s in (0, 7, 15):
+        rows = slice(ends[s] - lengths[s], ends[s])
+        alone = vs.infer(vs.Chain(unary[rows], table))
+        assert_same_bits(alone.marginals, r.marginals[rows])
+        assert_same_bits(alone.log_z, r.log_z[s : s + 1])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux tells of memory")
+@pytest.mark.skipif(bool(SANITIZERS), reason="sanitizers keep memory")
+def test_memory_is_the_table_twice_and_one_piece() -> None:
+    """1,449 labels: 32 MB, and 23 MB for 2,048 positions."""
+    code = """
+import numpy as np, scipy.sparse, valuesparse as vs
+def held(what):
+    with open("/proc/self/status") as f:
+        return next(int(l.split()[1]) for l in f if l.startswith(what)) / 1024
+rng = np.random.default_rng(0)
+k, lengths = 1449, [22] * 96
+chain = vs.Chain(rng.normal(size=(sum(lengths), k)), rng.normal(size=(k, k)), lengths)
+vs.infer(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))), keep=0.1, threads=1).sparse()
+with open("/proc/self/clear_refs", "w") as f:
+    f.write("5")
+before = held("VmRSS")
+vs.infer(chain, keep=1e-2, threads=1)
+print(held("VmHWM") - before)
+"""
+    assert float(run(code, timeout=120).stdout) < 72

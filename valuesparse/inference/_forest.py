@@ -147,6 +147,8 @@ def infer_listed(
         counts = add_counts(counts, found)
         done += part.size
     watch.finish(n)
+    # The table of all pieces goes before lists stand beside their sum.
+    prepared = None
     whole, total = joined(lists), tuple(int(x) for x in counts)
     if isinstance(model, Tree):
         order = np.concatenate([np.arange(n)[part] for part in places])
