@@ -76,74 +76,109 @@ void compare_rows(const vs::Comparison& c, const T* p, int K, int64_t first, int
 }
 
 // The same, bit for bit, of rows of several chains, entry k of all side by side, as they are made
-// in float64, from their ends on.
+// in float64, from their ends on. Rows of the other answer, labels and what is found change places
+// some at a time, in whole vectors.
 template <class T>
 class Beside {
   public:
     using V = Vec<T>;
     static constexpr int N = V::N;
     static constexpr bool kFits = sizeof(T) == 8;
+    static constexpr int kAtOnce = 8;
 
     bool on() const { return c_ != nullptr; }
-    void open(const vs::Comparison& c, int K) {
-        // Rows before these are asked for: as many as lie in a few lines.
-        constexpr int kBytes = 256, kMost = 12;
+    // False: no memory.
+    bool open(const vs::Comparison& c, int K, vs::Scratch& scratch) {
         c_ = &c;
         K_ = K;
-        ahead_ = 2 + kBytes / (K * static_cast<int>(sizeof(T)));
-        if (ahead_ > kMost) ahead_ = kMost;
+        x_ = scratch.array<T>(static_cast<int64_t>(kAtOnce) * N * K);
         for (int r = 0; r < N; ++r) aim(r, -1, 0);
+        return x_ != nullptr;
     }
     // The next row of lane r is that of variable `at`; -1: there is none.
     void aim(int r, int64_t at, int64_t component) {
+        left_ = 0;
         own_[r] = at >= 0;
         at_[r] = own_[r] ? at : 0;
-        other_[r] = static_cast<const T*>(c_->rows) + at_[r] * K_;
         if (!own_[r]) return;
         error_[r] = static_cast<T>(c_->error[component] + kRoundedError);
         growth_[r] = static_cast<T>(c_->growth[component]);
         extra_[r] = static_cast<T>(c_->extra[component]);
     }
-    void prefetch(int64_t at) const { row_prefetch(static_cast<const T*>(c_->rows) + at * K_, K_); }
-    // p (K, N) times `inverse` are the marginals; x (K, N) is overwritten.
-    VS_INLINE void rows(int K, const T* p, V inverse, T* x) {
-        const V zero = V::set1(T(0)), one = V::set1(T(1));
-        T own[N], far[N], wrong[N];
-        bool sure[N];
-        for (int r = 0; r < N; ++r) {
-            const int k = own_[r] ? c_->label[at_[r]] : -1;
-            sure[r] = k >= 0;
-            own[r] = p[(sure[r] ? k : 0) * N + r];
-        }
-        weave<T, N>(other_, K, x);
-        V most = zero, least = zero;
-        for (int k = 0; k < K; ++k) {
+    void prefetch(int64_t at) const { row_prefetch(rows_of(at), K_); }
+    // p (K, N) times `inverse` are the marginals of the next rows, of which there are so many in
+    // all lanes that have any.
+    VS_INLINE void row(int64_t rows, const T* p, V inverse) {
+        if constexpr (kFits) compare_next(rows, p, inverse);
+    }
+
+  private:
+    const T* rows_of(int64_t at) const { return static_cast<const T*>(c_->rows) + at * K_; }
+    VS_INLINE void compare_next(int64_t rows, const T* p, V inverse) {
+        if (left_ == 0) look(rows < kAtOnce ? static_cast<int>(rows) : kAtOnce);
+        const int j = --left_;
+        // What was stored one number at a time is read as vectors later: none waits for the other.
+        for (int r = 0; r < N; ++r) own_share_[j * N + r] = p[label_[j * N + r] * N + r];
+        const T* const x = x_ + static_cast<int64_t>(j) * K_ * N;
+        V most = V::set1(T(0)), least = most;
+        for (int k = 0; k < K_; ++k) {
             const V d = V::load(p + k * N) * inverse - V::load(x + k * N);
             most = V::max(most, d);
             least = V::min(least, d);
         }
-        const V lost = V::set1(static_cast<T>(rounded_share(K)));
-        const V share = (one - V::load(own) * inverse) + lost;
-        V::min(share * V::load(growth_) + V::load(extra_), one).store(wrong);
-        const V apart = V::max(most, zero - least) * V::set1(static_cast<T>(kRoundedApart));
-        V::min(apart + V::load(error_), one).store(far);
+        V::max(most, V::set1(T(0)) - least).store(far_ + j * N);
+        inverse.store(wrong_ + j * N);
+        if (j == 0) tell();
+    }
+    void look(int rows) {
+        rows_ = left_ = rows;
+        const T* from[N];
         for (int r = 0; r < N; ++r) {
-            if (!own_[r]) continue;
-            c_->far[at_[r]] = static_cast<double>(far[r]);
-            c_->wrong[at_[r]] = sure[r] ? static_cast<double>(wrong[r]) : 0.0;
-            if (at_[r] >= ahead_) row_prefetch(other_[r] - ahead_ * K, K);
-            other_[r] -= K;
-            --at_[r];
+            const int64_t first = own_[r] ? at_[r] - rows + 1 : 0;
+            from[r] = rows_of(first);
+            for (int j = 0; j < rows; ++j) {
+                const int32_t label = c_->label[first + j];
+                label_[j * N + r] = label < 0 ? 0 : label;
+                island_[j * N + r] = static_cast<T>(label);
+            }
+            const int64_t soon = first < kAtOnce ? first : kAtOnce;
+            row_prefetch(rows_of(first - soon), soon * K_);
         }
+        weave<T, N>(from, static_cast<int64_t>(rows) * K_, x_);
+    }
+    void tell() {
+        T nobody[kAtOnce];
+        T *far[N], *wrong[N];
+        for (int r = 0; r < N; ++r) {
+            const int64_t first = at_[r] - rows_ + 1;
+            far[r] = own_[r] ? c_->far + first : nobody;
+            wrong[r] = own_[r] ? c_->wrong + first : nobody;
+            at_[r] -= own_[r] ? rows_ : 0;
+        }
+        const V zero = V::set1(T(0)), one = V::set1(T(1));
+        const V lost = V::set1(static_cast<T>(rounded_share(K_)));
+        const V apart = V::set1(static_cast<T>(kRoundedApart)), error = V::load(error_);
+        const V growth = V::load(growth_), extra = V::load(extra_);
+        for (int j = 0; j < rows_ * N; j += N) {
+            V::min(V::load(far_ + j) * apart + error, one).store(far_ + j);
+            const V share = (one - V::load(own_share_ + j) * V::load(wrong_ + j)) + lost;
+            const V most = V::min(share * growth + extra, one);
+            V::where_ge(V::load(island_ + j), zero, most).store(wrong_ + j);
+        }
+        unweave<T, N>(far_, rows_, far);
+        unweave<T, N>(wrong_, rows_, wrong);
     }
 
-  private:
     const vs::Comparison* c_ = nullptr;
-    int K_ = 0, ahead_ = 0;
+    int K_ = 0, rows_ = 0, left_ = 0;  // rows that have changed places; those to come
     bool own_[N];
-    int64_t at_[N];  // variables
-    const T* other_[N];
+    int64_t at_[N];   // variables
+    T* x_ = nullptr;  // (kAtOnce, K, N)
     T error_[N] = {}, growth_[N] = {}, extra_[N] = {};
+    int32_t label_[kAtOnce * N];  // of islands, else 0
+    // (kAtOnce, N): labels, -1 of no island; not yet divided; before and after: how far rows are
+    // apart, what divides them.
+    T island_[kAtOnce * N], own_share_[kAtOnce * N], far_[kAtOnce * N], wrong_[kAtOnce * N];
 };
 
 // As Level::compare.

@@ -39,7 +39,7 @@ class Abreast {
     // kept, or null. False: no memory.
     bool open(Lane<D>* lanes, int m, bool meets, const vs::Comparison* compared, const D& d,
               vs::Scratch& scratch) {
-        if (compared && Beside<T>::kFits) beside_.open(*compared, d.K);
+        if (compared && Beside<T>::kFits && !beside_.open(*compared, d.K, scratch)) return false;
         lanes_ = lanes;
         m_ = m;
         size_ = N * d.K;
@@ -381,7 +381,7 @@ class Abreast {
                     added = added + here;
                 }
                 if (beside_.on()) {
-                    beside_.rows(d.K, p, inverse, x_);
+                    beside_.row(i - end + 1, p, inverse);
                 } else {
                     for (int k = 0; k < d.K; ++k) (V::load(p + k * N) * inverse).store(p + k * N);
                     if (++rows == kAtOnce || i == end) {

@@ -14,6 +14,7 @@
 #include "rows/pack_table.h"
 #include "rows/rows.h"
 #include "rows/tile.h"
+#include "simd/each.h"
 
 namespace VS_NS {
 
@@ -68,16 +69,16 @@ class BestMessages {
         const V least = V::set1(std::numeric_limits<T>::lowest());
         const T* t[M];
         V x[M], most = V::set1(lowest);
-        for (int j = 0; j < M; ++j) {
+        each<M>([&](auto j) VS_INLINE_LAMBDA {
             t[j] = rows_ + static_cast<int64_t>(rows[j].l) * g_->K;
             x[j] = V::set1(rows[j].x);
-        }
+        });
         for_row<T>(g_->K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
             V z = FIRST ? V::set1(lowest) : V::load(y + k);
-            for (int j = 0; j < M; ++j) {
+            each<M>([&](auto j) VS_INLINE_LAMBDA {
                 const V e = whole.value ? V::load(t[j] + k) : V::load_part(t[j] + k, m, lowest);
                 z = V::max(z, x[j] + e);
-            }
+            });
             z.store(y + k);
             if (LAST) return;
             most = V::max(most, V::load(tops_ + k) - V::max(z, least));

@@ -11,6 +11,7 @@
 
 #include <cmath>
 
+#include "simd/each.h"
 #include "simd/math.h"
 #include "supports/supports.h"
 
@@ -202,26 +203,30 @@ class Message {
 
     // Adds x(i) W(i, .) of the rows that follow in the list, four at a time.
     void add_rows(const Side& s, const float* x, float scale, int64_t more) {
-        bool fresh = rows_ == 0;
-        if (fresh && more == 0)
+        if (rows_ == 0 && more == 0)
             for (int64_t k = 0; k < s.kp; ++k) sum_[k] = 0.0f;
         const int64_t last = rows_ + more;
-        for (; rows_ < last; rows_ += 4, fresh = false) {
-            const float* w[4];
-            V c[4];
-            for (int j = 0; j < 4; ++j) {
-                const bool there = rows_ + j < last;
-                const int32_t i = row_[there ? rows_ + j : rows_];
-                w[j] = s.rows + i * s.kp;
-                c[j] = V::set1(there ? x[i] * scale : 0.0f);
-            }
-            for (int64_t k = 0; k < s.kp; k += V::N) {
-                V y = fresh ? V::set1(0.0f) : V::load(sum_ + k);
-                for (int j = 0; j < 4; ++j) y = V::fma(c[j], V::load(w[j] + k), y);
-                y.store(sum_ + k);
-            }
-        }
+        for (; rows_ + 4 <= last; rows_ += 4) add_some<4>(s, x, scale);
+        if (rows_ + 3 == last) add_some<3>(s, x, scale);
+        if (rows_ + 2 == last) add_some<2>(s, x, scale);
+        if (rows_ + 1 == last) add_some<1>(s, x, scale);
         rows_ = last;
+    }
+    template <int M>
+    void add_some(const Side& s, const float* x, float scale) {
+        const float* w[M];
+        V c[M];
+        each<M>([&](auto j) VS_INLINE_LAMBDA {
+            const int32_t i = row_[rows_ + j];
+            w[j] = s.rows + i * s.kp;
+            c[j] = V::set1(x[i] * scale);
+        });
+        const bool fresh = rows_ == 0;
+        for (int64_t k = 0; k < s.kp; k += V::N) {
+            V y = fresh ? V::set1(0.0f) : V::load(sum_ + k);
+            each<M>([&](auto j) VS_INLINE_LAMBDA { y = V::fma(c[j], V::load(w[j] + k), y); });
+            y.store(sum_ + k);
+        }
     }
 
     // Sets l', e', and `share`, whose sum it returns. The part that is in no
@@ -297,31 +302,37 @@ class Message {
     template <class F>
     static VS_INLINE void each_column(const Side& s, const Enclosure& x, const int32_t* list,
                                       int64_t count, F f) {
-        for (int64_t first = 0; first < count; first += 4) {
-            const float* w[4];
-            V low[4], more[4];
-            for (int j = 0; j < 4; ++j) {
-                const int64_t c = first + j < count ? first + j : first;
-                w[j] = s.columns + list[c] * s.kp;
-                low[j] = more[j] = V::set1(0.0f);
-            }
-            for (int64_t i = 0; i < s.kp; i += V::N) {
-                const V xl = V::load(x.l + i), xe = V::load(x.e + i);
-                for (int j = 0; j < 4; ++j) {
-                    const V v = V::load(w[j] + i);
-                    low[j] = V::fma(xl, v, low[j]);
-                    more[j] = V::fma(xe, v, more[j]);
-                }
-            }
-            // Products may underflow: a sum that it is felt in is slack.
-            const double under = static_cast<double>(s.kp) * 0x1p-149;
-            for (int j = 0; j < 4 && first + j < count; ++j) {
-                const double sum = static_cast<double>(low[j].hsum());
-                const double rest = static_cast<double>(more[j].hsum()) + under;
-                const bool fine = sum >= under * 0x1p26;
-                f(first + j, fine ? sum : 0.0, fine ? rest : rest + sum);
-            }
+        int64_t first = 0;
+        for (; first + 4 <= count; first += 4) some_columns<4>(s, x, list, first, f);
+        if (first + 3 == count) some_columns<3>(s, x, list, first, f);
+        if (first + 2 == count) some_columns<2>(s, x, list, first, f);
+        if (first + 1 == count) some_columns<1>(s, x, list, first, f);
+    }
+    template <int M, class F>
+    static VS_INLINE void some_columns(const Side& s, const Enclosure& x, const int32_t* list,
+                                       int64_t first, F f) {
+        const float* w[M];
+        V low[M], more[M];
+        each<M>([&](auto j) VS_INLINE_LAMBDA {
+            w[j] = s.columns + list[first + j] * s.kp;
+            low[j] = more[j] = V::set1(0.0f);
+        });
+        for (int64_t i = 0; i < s.kp; i += V::N) {
+            const V xl = V::load(x.l + i), xe = V::load(x.e + i);
+            each<M>([&](auto j) VS_INLINE_LAMBDA {
+                const V v = V::load(w[j] + i);
+                low[j] = V::fma(xl, v, low[j]);
+                more[j] = V::fma(xe, v, more[j]);
+            });
         }
+        // Products may underflow: a sum that it is felt in is slack.
+        const double under = static_cast<double>(s.kp) * 0x1p-149;
+        each<M>([&](auto j) VS_INLINE_LAMBDA {
+            const double sum = static_cast<double>(low[j].hsum());
+            const double rest = static_cast<double>(more[j].hsum()) + under;
+            const bool fine = sum >= under * 0x1p26;
+            f(first + j, fine ? sum : 0.0, fine ? rest : rest + sum);
+        });
     }
 
     void read_columns(const Side& s, const Enclosure& x, double scale) {

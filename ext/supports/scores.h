@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rows/rows.h"
+#include "simd/each.h"
 #include "supports/supports.h"
 
 namespace VS_NS {
@@ -11,7 +12,7 @@ VS_INLINE void exp_row(const double* scores, double shift, int64_t n, float* out
     using V = Vec<double>;
     for (int64_t k = 0; k < n; k += Vec<float>::N) {
         V x[kParts];
-        for (int j = 0; j < kParts; ++j) x[j] = V::load(scores + k + j * V::N);
+        each<kParts>([&](auto j) VS_INLINE_LAMBDA { x[j] = V::load(scores + k + j * V::N); });
         exp_narrow<false>(x, V::set1(shift), V::set1(vs::supports::kBottomLog)).store(out + k);
     }
 }
