@@ -5,136 +5,11 @@
 #include "forest/path_cut.h"
 #include "forest/path_exact.h"
 #include "forest/path_abreast.h"
-#include "rows/edges.h"
+#include "forest/path_edges.h"
 #include "rows/pack.h"
 #include "forest/level.h"
 
 namespace VS_NS {
-
-// Keeps what pairwise marginals need: they are written when the sequence is known to be right.
-template <class D>
-struct EdgeSink {
-    static constexpr bool kActive = true;
-    Lane<D>* lanes;
-    typename D::T* outgoing[vs::kMostTogether];  // (n, Kp) per lane: psi * b, right end of an edge
-    double* mass[vs::kMostTogether];             // (n,) per lane: sum of alpha_i b_i
-
-    void edge(D& d, Lane<D>& s, int64_t i, const typename D::T*, const typename D::T* g) {
-        const int64_t r = &s - lanes;
-        std::memcpy(outgoing[r] + i * d.Kp, g, sizeof(*g) * static_cast<size_t>(d.Kp));
-        mass[r][i] = s.mass;
-    }
-};
-
-// One past the last edge of a lane's own part, by its left end.
-template <class D>
-int64_t end_of_edges(const Lane<D>& s) {
-    return s.last < s.n ? s.last : s.n - 1;
-}
-
-// The sums of emit_edges, of the pairs listed alone.
-template <class D>
-bool add_listed(const vs::SparseTable& pairs, D& d, Ticker& ticker, const Lane<D>& s,
-                typename D::T* outgoing, const double* mass, double* sums, double weight) {
-    using T = typename D::T;
-    constexpr int kSteps = 4;  // messages that take as long
-    const int64_t* start = pairs.start.data();
-    const int32_t* column = pairs.column.data();
-    for (int64_t i = s.enter; i < end_of_edges(s); ++i) {
-        if (!ticker.go_on(kSteps)) return false;
-        const T* a = s.alpha + i * s.stride;
-        T* g = outgoing + i * d.Kp;
-        if (!d.sums_without_transition()) {
-            d.edge_marginal(s.edge + i, a, g, mass[i], [&](int l, const T* xi) {
-                for (int64_t e = start[l]; e < start[l + 1]; ++e) {
-                    sums[e] += weight * static_cast<double>(xi[column[e]]);
-                }
-            });
-            continue;
-        }
-        const T scale = static_cast<T>(weight / mass[i]);
-        for (int l = 0; l < d.K; ++l) {
-            const T x = a[l] * scale;
-            if (!(std::fabs(x) > T(0))) continue;
-            for (int64_t e = start[l]; e < start[l + 1]; ++e) {
-                sums[e] += static_cast<double>(x * g[column[e]]);
-            }
-        }
-    }
-    return true;
-}
-
-// xi(l, k) = alpha_i(l) E(l, k) g_{i+1}(k) / mass_i of every edge of a lane: written, or summed.
-// For shared linear transitions the sum leaves E out (the caller multiplies once):
-// sums += alpha^T (weight g / mass), a few edges at a time. False: cancelled.
-template <class D>
-bool emit_edges(vs::PathPass* pass, D& d, Ticker& ticker, const Lane<D>& s, typename D::T* outgoing,
-                const double* mass, double* sums, double weight, Depth<D>& depth) {
-    constexpr int kSteps = 32;  // messages that take as long as writing an edge
-    using T = typename D::T;
-    using Row = typename D::Row;
-    const int K = d.K;
-    const int64_t kk = static_cast<int64_t>(K) * K;
-    const int64_t first = s.enter, last = end_of_edges(s);
-    for (int64_t i = first; pass->log_left && i < last; ++i) {
-        double* a = pass->log_left + (s.begin + i) * K;
-        double* g = pass->log_right + (s.begin + i) * K;
-        if (!ticker.go_on()) return false;
-        for (int k = 0; k < K; ++k) {
-            a[k] = D::to_log(s.alpha[i * s.stride + k]);
-            g[k] = D::to_log(outgoing[i * d.Kp + k]);
-        }
-    }
-    double* energies = pass->energies;
-    if (energies && d.sums_without_transition()) {
-        constexpr int kRows = Depth<D>::kRows;
-        const T *a[kRows], *g[kRows];
-        double* to[kRows];
-        for (int64_t i0 = first; i0 < last; i0 += kRows) {
-            const int m = static_cast<int>(last - i0 < kRows ? last - i0 : kRows);
-            if (!ticker.go_on(m)) return false;
-            for (int r = 0; r < m; ++r) {
-                a[r] = s.alpha + (i0 + r) * s.stride;
-                g[r] = outgoing + (i0 + r) * d.Kp;
-                to[r] = energies + s.begin + i0 + r;
-            }
-            depth.add(m, a, g, mass + i0, to);
-        }
-        energies = nullptr;
-    }
-    if (sums && pass->pairs) {
-        if (!add_listed(*pass->pairs, d, ticker, s, outgoing, mass, sums, weight)) return false;
-        sums = nullptr;
-    }
-    if (sums && d.sums_without_transition()) {
-        // Few where sums are kept in float32 for the length of a block.
-        constexpr int kBlock = sizeof(T) == 8 ? 32 : 8;
-        for (int64_t i0 = first; i0 < last; i0 += kBlock) {
-            const int m = static_cast<int>(last - i0 < kBlock ? last - i0 : kBlock);
-            if (!ticker.go_on(kBlock)) return false;
-            for (int r = 0; r < m; ++r) {
-                T* g = outgoing + (i0 + r) * d.Kp;
-                row_scale_out(g, K, static_cast<T>(weight / mass[i0 + r]), g);
-            }
-            add_outer(s.alpha + i0 * s.stride, s.stride, outgoing + i0 * d.Kp, d.Kp, m, K, sums);
-        }
-        sums = nullptr;
-    }
-    for (int64_t i = first; i < last; ++i) {
-        const int64_t edge = s.edge + i;
-        Row out{};
-        if (pass->pairwise && edge >= pass->pairwise_first && edge < pass->pairwise_last) {
-            out = RowsOf<typename D::In>::row(pass->pairwise, pass->model.arrays.dtype) +
-                  (edge - pass->pairwise_first) * kk;
-        }
-        if (!out && !sums && !energies) continue;
-        if (!ticker.go_on(kSteps)) return false;
-        const double energy = edge_answers(d, edge, s.alpha + i * s.stride, outgoing + i * d.Kp,
-                                           mass[i], out, sums, weight, energies != nullptr);
-        if (energies) energies[s.begin + i] = energy;
-    }
-    return true;
-}
 
 template <class D>
 void finish_lane(vs::PathPass* pass, const D& d, const Lane<D>& s) {
@@ -170,11 +45,21 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
                                RowsOf<typename D::In>::row(pass->marginals, c.dtype), scratch);
         return ready && compared_init(pass, d, s, scratch);
     };
+    EdgeSink<D> sink;
+    sink.lanes = lanes;
     const auto finish = [&](Lane<D>& s) {
         if (pass->one_way && s.status == vs::kOk && !(s.log_end > D::kLeastEnd)) {
             s.status = vs::kWiden;
         }
         if (!pass->one_way) require_little_added(s);
+        if (edges && s.status == vs::kOk) {
+            const double weight = pass->weights ? pass->weights[s.sequence] : 1.0;
+            const int64_t r = &s - lanes;
+            if (!emit_edges(pass, d, ticker, s, sink.outgoing[r], sink.mass[r], sums, weight,
+                            depth)) {
+                s.status = vs::kCancelled;
+            }
+        }
         finish_lane(pass, d, s);
     };
     int which[vs::kMostTogether];  // the number of a lane
@@ -189,12 +74,15 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
         ok = ok && init(lanes[r], first + r);
     }
     if constexpr (Abreast<D>::kFits) {
-        const bool fits = pass->one_way || (!edges && lanes[0].last * row <= most);
+        const bool fits = pass->one_way || lanes[0].last * row <= most;
         if (ok && fits && Abreast<D>::serves(d)) {
+            const vs::Scratch::Mark mark = scratch.mark();
+            if (edges && !sink.open(d, m, true, scratch)) return end_all(vs::kNoMemory);
             const int left = abreast(engine, d, ticker, lanes, m, !pass->one_way, pass->compared,
-                                     scratch, which, finish);
+                                     edges ? &sink : nullptr, scratch, which, finish);
             if (left < 0) return end_all(vs::kCancelled);
             m = left;
+            scratch.rewind(mark);
             for (int r = 0; r < m && ok; ++r) ok = init(lanes[r], first + which[r]);
         }
     }
@@ -227,24 +115,11 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
     }
     if (ok) {
         if (edges) {
-            EdgeSink<D> sink;
-            sink.lanes = lanes;
-            for (int r = 0; r < m; ++r) {
-                sink.outgoing[r] = scratch.array<T>(lanes[r].n * d.Kp);
-                sink.mass[r] = scratch.array<double>(lanes[r].n);
-            }
-            if (scratch.failed) return end_all(vs::kNoMemory);
+            if (!sink.open(d, m, false, scratch)) return end_all(vs::kNoMemory);
             ok = engine.group(lanes, m, sink);
-            for (int r = 0; r < m && ok; ++r) {
-                require_little_added(lanes[r]);
-                if (lanes[r].status != vs::kOk) continue;
-                const double weight = pass->weights ? pass->weights[lanes[r].sequence] : 1.0;
-                ok = emit_edges(pass, d, ticker, lanes[r], sink.outgoing[r], sink.mass[r], sums,
-                                weight, depth);
-            }
         } else {
-            NoSink sink;
-            ok = engine.group(lanes, m, sink);
+            NoSink none;
+            ok = engine.group(lanes, m, none);
         }
         for (int r = 0; r < m; ++r) {
             if (!ok) lanes[r].status = vs::kCancelled;
