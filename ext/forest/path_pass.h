@@ -284,6 +284,9 @@ bool sampled_messages(vs::PathPass* pass, Exact<D>& engine, D& d, Lane<D>* lanes
     return true;
 }
 
+// Numbers that draw() needs: weights, and their sums by blocks.
+inline int64_t draw_size(int64_t stride) { return stride + 8 + (stride + 8) / 8; }
+
 // Backward sampling: x_n ~ alpha_n, then x_i ~ alpha_i(.) E(., x_{i+1}). Samples and sequences go
 // along together, so that a draw need not wait for another.
 template <class D>
@@ -294,7 +297,7 @@ void sample_task(vs::PathPass* pass, vs::Item item, int worker) {
     scratch.reset();
     const int64_t stride = Tiling<T>(c.n_labels).Kp;
     T* tmp = scratch.array<T>(3 * stride);
-    double* weight = scratch.array<double>(stride + 8);
+    double* weight = scratch.array<double>(draw_size(stride));
     const int m = static_cast<int>(item.last - item.first);
     Lane<D> lanes[vs::kMostTogether];
     lanes[0].n = 0;  // no compiler knows that m > 0
@@ -333,35 +336,43 @@ void sample_task(vs::PathPass* pass, vs::Item item, int worker) {
     for (int q = 0; q < m; ++q) finish_lane(pass, d, lanes[q]);
 }
 
-// The state k at which sum_{j <= k} weight_j first exceeds u sum_j weight_j; `weight` (K + 7,).
-// Blocks are added up before they are looked into, so that few additions wait for others.
+// The state k at which sum_{j <= k} weight_j first exceeds u sum_j weight_j; `weight`: see
+// draw_size. Blocks are added up before they are looked into, so that few additions wait for
+// others, and entries are counted, since no processor guesses where a sum exceeds a random number.
 template <class D>
 int draw(const D& d, const typename D::T* a, const typename D::T* message, double u,
          double* weight) {
     constexpr int kBlock = 8;
     d.weights(a, message, weight);
-    for (int k = d.K; k % kBlock; ++k) weight[k] = 0.0;
-    const auto sum_of = [](const double* w) {
-        return ((w[0] + w[1]) + (w[2] + w[3])) + ((w[4] + w[5]) + (w[6] + w[7]));
-    };
+    int K = d.K;
+    for (; K % kBlock; ++K) weight[K] = 0.0;
+    double* const until = weight + K;  // the sum of blocks up to each
+    const int blocks = K / kBlock;
     double total = 0.0;
-    for (int k = 0; k < d.K; k += kBlock) total += sum_of(weight + k);
+    for (int b = 0; b < blocks; ++b) {
+        const double* w = weight + b * kBlock;
+        total += ((w[0] + w[1]) + (w[2] + w[3])) + ((w[4] + w[5]) + (w[6] + w[7]));
+        until[b] = total;
+    }
     const double target = u * total;
-    double sum = 0.0, before = 0.0;  // the latter without the block
-    int block = 0, last = 0;
-    for (int k = 0; k < d.K && !(target < sum); k += kBlock) {
-        const double here = sum_of(weight + k);
-        if (!(here > 0.0)) continue;
-        block = k;
-        before = sum;
-        sum += here;
+    int block = 0;
+    for (int b = 0; b < blocks; ++b) block += target < until[b] ? 0 : 1;
+    if (block == blocks) {  // u is next to 1: the last block that has weight
+        do --block;
+        while (block > 0 && !(until[block] > until[block - 1]));
     }
-    for (int k = block; k < block + kBlock && !(target < before); ++k) {
-        if (!(weight[k] > 0.0)) continue;
-        last = k;
-        before += weight[k];
+    const double* w = weight + block * kBlock;
+    double sum = block > 0 ? until[block - 1] : 0.0;
+    int k = 0;
+    for (int j = 0; j < kBlock; ++j) {
+        sum += w[j];
+        k += target < sum ? 0 : 1;
     }
-    return last;
+    if (k == kBlock) {  // the same within a block, whose sum was rounded otherwise
+        do --k;
+        while (k > 0 && !(w[k] > 0.0));
+    }
+    return block * kBlock + k;
 }
 
 }  // namespace VS_NS
