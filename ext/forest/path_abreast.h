@@ -145,7 +145,7 @@ class Abreast {
   private:
     // Rows of marginals that are written so soon are asked for on the way there.
     static constexpr int64_t kSoonBytes = 16 << 10;
-    static constexpr int64_t kAtOnce = 8;    // rows that are woven at once: whole vectors
+    static constexpr int64_t kAtOnce = 8;      // rows that are woven at once: whole vectors
     static constexpr int kWide = N / Wide::N;  // vectors of doubles for one of T
     static void widen(Vec<double> x, Wide* out) { out[0] = x; }
     static void widen(Vec<float> x, Wide* out) { x.widen(out); }
@@ -447,8 +447,8 @@ class Abreast {
     const T* scores_[N];             // the next rows
     T* to_[N];                       // rows of marginals, or null
     EdgesBeside<D> edges_;
-    Beside<T> beside_;               // or what they are compared with
-    bool plain_ = false;             // nothing has been forbidden; nor in this row
+    Beside<T> beside_;    // or what they are compared with
+    bool plain_ = false;  // nothing has been forbidden; nor in this row
     bool row_plain_ = false;
     bool well_[N];
     unsigned scaled_[D::kEvery];  // the lanes whose backward messages are scaled, by position
@@ -464,7 +464,7 @@ class Abreast {
 template <class D, class Finish>
 int abreast(const Exact<D>& engine, const D& d, Ticker& ticker, Lane<D>* lanes, int m, bool meets,
             const vs::Comparison* compared, const EdgeSink<D>* edges, vs::Scratch& scratch,
-             int* which, Finish finish) {
+            int* which, Finish finish) {
     constexpr int N = Abreast<D>::N;
     int left = 0;
     for (int first = 0; first < m; first += N) {
