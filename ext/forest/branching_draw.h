@@ -16,7 +16,7 @@ void tree_sample(vs::BranchingPass* pass, vs::Item item, int worker) {
     using T = typename D::T;
     const int64_t size = item.last - item.first;
     BranchingBuffers<D> w(pass, worker);
-    double* weight = w.scratch.template array<double>(w.Kp + 8);
+    double* weight = w.scratch.template array<double>(draw_size(w.Kp));
     if (!w.ok || !weight) {
         pass->control->stop.store(2);
         return;

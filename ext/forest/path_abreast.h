@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "forest/compare.h"
+#include "forest/path_edges.h"
 #include "forest/path_exact.h"
 #include "rows/tile_abreast.h"
 #include "simd/transpose.h"
@@ -36,9 +37,10 @@ class Abreast {
     }
 
     // lanes[0..m), at most N. `meets`: messages both ways. `compared`: where marginals are, and not
-    // kept, or null. False: no memory.
-    bool open(Lane<D>* lanes, int m, bool meets, const vs::Comparison* compared, const D& d,
-              vs::Scratch& scratch) {
+    // kept, or null. `edges`: where what they are made of goes, or null. False: no memory.
+    bool open(Lane<D>* lanes, int m, bool meets, const vs::Comparison* compared,
+              const EdgeSink<D>* edges, const D& d, vs::Scratch& scratch) {
+        if (edges) edges_.open(*edges, lanes, m);
         if (compared && Beside<T>::kFits && !beside_.open(*compared, d.K, scratch)) return false;
         lanes_ = lanes;
         m_ = m;
@@ -370,10 +372,12 @@ class Abreast {
             const unsigned scaled = scaled_[i % D::kEvery];
             V sum = V::set1(T(0)), sum_a = sum, sum_b = sum;
             T* const p = p_ + (kAtOnce - 1 - rows) * size_;
+            if (MEETS && edges_.on()) edges_.rows(d, i, block(i), a_, row_);
             const V high = meet<PLAIN, MEETS>(d.K, block(i), scaled != 0, p, &sum, &sum_a, &sum_b);
             if (scaled) scale<PLAIN>(d.K, powers(high, scaled), x_, a_);
             if (MEETS) {
                 const V inverse = V::set1(T(1)) / sum;
+                if (edges_.on()) edges_.masses(i, sum);
                 least = V::min(least, sum);
                 if (sizeof(T) == 4) {
                     const V here = (from_a * sum_a + from_b * sum_b) * inverse;
@@ -442,8 +446,9 @@ class Abreast {
     T* kept_ = nullptr;              // (rows, 2, K, N): forward messages, local factors
     const T* scores_[N];             // the next rows
     T* to_[N];                       // rows of marginals, or null
-    Beside<T> beside_;               // or what they are compared with
-    bool plain_ = false;             // nothing has been forbidden; nor in this row
+    EdgesBeside<D> edges_;
+    Beside<T> beside_;    // or what they are compared with
+    bool plain_ = false;  // nothing has been forbidden; nor in this row
     bool row_plain_ = false;
     bool well_[N];
     unsigned scaled_[D::kEvery];  // the lanes whose backward messages are scaled, by position
@@ -458,7 +463,8 @@ class Abreast {
 // cancelled.
 template <class D, class Finish>
 int abreast(const Exact<D>& engine, const D& d, Ticker& ticker, Lane<D>* lanes, int m, bool meets,
-            const vs::Comparison* compared, vs::Scratch& scratch, int* which, Finish finish) {
+            const vs::Comparison* compared, const EdgeSink<D>* edges, vs::Scratch& scratch,
+            int* which, Finish finish) {
     constexpr int N = Abreast<D>::N;
     int left = 0;
     for (int first = 0; first < m; first += N) {
@@ -466,7 +472,7 @@ int abreast(const Exact<D>& engine, const D& d, Ticker& ticker, Lane<D>* lanes, 
         const vs::Scratch::Mark mark = scratch.mark();
         Abreast<D> group;
         const bool worth =
-            2 * size > N && group.open(lanes + first, size, meets, compared, d, scratch);
+            2 * size > N && group.open(lanes + first, size, meets, compared, edges, d, scratch);
         if (worth && !(group.forward(engine, d, ticker) && (!meets || group.backward(d, ticker)))) {
             return -1;
         }

@@ -1,22 +1,41 @@
-// What chains answer about edges: pairwise marginals, their sums, energies.
+// What a pass both ways says of edges: pairwise marginals, their sums and their energies.
 #pragma once
 
-#include "forest/level.h"
 #include "forest/path_exact.h"
 #include "rows/edges.h"
 #include "simd/each.h"
+#include "simd/transpose.h"
+#include "forest/level.h"
 
 namespace VS_NS {
 
 // Keeps what pairwise marginals need: they are written when the sequence is known to be right.
 template <class D>
 struct EdgeSink {
+    using T = typename D::T;
     static constexpr bool kActive = true;
     Lane<D>* lanes;
-    typename D::T* outgoing[vs::kMostTogether];  // (n, Kp) per lane: psi * b, right end of an edge
-    double* mass[vs::kMostTogether];             // (n,) per lane: sum of alpha_i b_i
+    T* outgoing[vs::kMostTogether];   // (n, Kp) per lane: psi * b, right end of an edge
+    double* mass[vs::kMostTogether];  // (n,) per lane: sum of alpha_i b_i
 
-    void edge(D& d, Lane<D>& s, int64_t i, const typename D::T*, const typename D::T* g) {
+    // Memory for m lanes; `alpha`: for their forward messages as well. False: there is none.
+    bool open(const D& d, int m, bool alpha, vs::Scratch& scratch) {
+        for (int r = 0; r < m; ++r) {
+            const int64_t size = lanes[r].n * d.Kp;
+            outgoing[r] = scratch.array<T>(size);
+            mass[r] = scratch.array<double>(lanes[r].n);
+            if (scratch.failed) return false;
+            if (!alpha) continue;
+            T* const a = scratch.array<T>(size);
+            if (!a) return false;
+            std::memset(outgoing[r], 0, sizeof(T) * static_cast<size_t>(size));
+            std::memset(a, 0, sizeof(T) * static_cast<size_t>(size));
+            lanes[r].alpha = a;
+            lanes[r].stride = d.Kp;
+        }
+        return true;
+    }
+    void edge(D& d, Lane<D>& s, int64_t i, const T*, const T* g) {
         const int64_t r = &s - lanes;
         std::memcpy(outgoing[r] + i * d.Kp, g, sizeof(*g) * static_cast<size_t>(d.Kp));
         mass[r][i] = s.mass;
@@ -28,6 +47,51 @@ template <class D>
 int64_t end_of_edges(const Lane<D>& s) {
     return s.last < s.n ? s.last : s.n - 1;
 }
+
+// Keeps the same of lanes that lie side by side, one in each lane of vectors.
+template <class D>
+class EdgesBeside {
+  public:
+    using T = typename D::T;
+    static constexpr int N = Vec<T>::N;
+
+    bool on() const { return sink_ != nullptr; }
+    // lanes[0..m), some of those of the sink.
+    void open(const EdgeSink<D>& sink, const Lane<D>* lanes, int m) {
+        sink_ = &sink;
+        lanes_ = lanes;
+        first_ = lanes - sink.lanes;
+        m_ = m;
+    }
+    // Forward messages of position i, and what comes back to it; `unused`: (K,).
+    void rows(const D& d, int64_t i, const T* alpha, const T* outgoing, T* unused) const {
+        T *a[N], *g[N];
+        for (int r = 0; r < N; ++r) {
+            const bool some = has_edge(r, i);
+            a[r] = some ? lanes_[r].alpha + i * d.Kp : unused;
+            g[r] = some ? sink_->outgoing[first_ + r] + i * d.Kp : unused;
+        }
+        unweave<T, N>(alpha, d.K, a);
+        unweave<T, N>(outgoing, d.K, g);
+    }
+    void masses(int64_t i, Vec<T> sum) const {
+        T mass[N];
+        sum.store(mass);
+        for (int r = 0; r < m_; ++r) {
+            if (has_edge(r, i)) sink_->mass[first_ + r][i] = static_cast<double>(mass[r]);
+        }
+    }
+
+  private:
+    // Is there an edge from position i of lane r, in its own part?
+    bool has_edge(int r, int64_t i) const {
+        return r < m_ && lanes_[r].enter <= i && i < end_of_edges(lanes_[r]);
+    }
+    const EdgeSink<D>* sink_ = nullptr;
+    const Lane<D>* lanes_ = nullptr;
+    int64_t first_ = 0;
+    int m_ = 0;
+};
 
 // The sums of emit_edges, of the pairs listed alone.
 template <class D>

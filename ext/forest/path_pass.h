@@ -45,11 +45,21 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
                                RowsOf<typename D::In>::row(pass->marginals, c.dtype), scratch);
         return ready && compared_init(pass, d, s, scratch);
     };
+    EdgeSink<D> sink;
+    sink.lanes = lanes;
     const auto finish = [&](Lane<D>& s) {
         if (pass->one_way && s.status == vs::kOk && !(s.log_end > D::kLeastEnd)) {
             s.status = vs::kWiden;
         }
         if (!pass->one_way) require_little_added(s);
+        if (edges && s.status == vs::kOk) {
+            const double weight = pass->weights ? pass->weights[s.sequence] : 1.0;
+            const int64_t r = &s - lanes;
+            if (!emit_edges(pass, d, ticker, s, sink.outgoing[r], sink.mass[r], sums, weight,
+                            depth)) {
+                s.status = vs::kCancelled;
+            }
+        }
         finish_lane(pass, d, s);
     };
     int which[vs::kMostTogether];  // the number of a lane
@@ -64,12 +74,15 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
         ok = ok && init(lanes[r], first + r);
     }
     if constexpr (Abreast<D>::kFits) {
-        const bool fits = pass->one_way || (!edges && lanes[0].last * row <= most);
+        const bool fits = pass->one_way || lanes[0].last * row <= most;
         if (ok && fits && Abreast<D>::serves(d)) {
+            const vs::Scratch::Mark mark = scratch.mark();
+            if (edges && !sink.open(d, m, true, scratch)) return end_all(vs::kNoMemory);
             const int left = abreast(engine, d, ticker, lanes, m, !pass->one_way, pass->compared,
-                                     scratch, which, finish);
+                                     edges ? &sink : nullptr, scratch, which, finish);
             if (left < 0) return end_all(vs::kCancelled);
             m = left;
+            scratch.rewind(mark);
             for (int r = 0; r < m && ok; ++r) ok = init(lanes[r], first + which[r]);
         }
     }
@@ -104,24 +117,11 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
     }
     if (ok) {
         if (edges) {
-            EdgeSink<D> sink;
-            sink.lanes = lanes;
-            for (int r = 0; r < m; ++r) {
-                sink.outgoing[r] = scratch.array<T>(lanes[r].n * d.Kp);
-                sink.mass[r] = scratch.array<double>(lanes[r].n);
-            }
-            if (scratch.failed) return end_all(vs::kNoMemory);
+            if (!sink.open(d, m, false, scratch)) return end_all(vs::kNoMemory);
             ok = engine.group(lanes, m, sink);
-            for (int r = 0; r < m && ok; ++r) {
-                require_little_added(lanes[r]);
-                if (lanes[r].status != vs::kOk) continue;
-                const double weight = pass->weights ? pass->weights[lanes[r].sequence] : 1.0;
-                ok = emit_edges(pass, d, ticker, lanes[r], sink.outgoing[r], sink.mass[r], sums,
-                                weight, depth);
-            }
         } else {
-            NoSink sink;
-            ok = engine.group(lanes, m, sink);
+            NoSink none;
+            ok = engine.group(lanes, m, none);
         }
         for (int r = 0; r < m; ++r) {
             if (!ok) lanes[r].status = vs::kCancelled;
@@ -286,6 +286,9 @@ bool sampled_messages(vs::PathPass* pass, Exact<D>& engine, D& d, Lane<D>* lanes
     return true;
 }
 
+// Numbers that draw() needs: weights, and their sums by blocks.
+inline int64_t draw_size(int64_t stride) { return stride + 8 + (stride + 8) / 8; }
+
 // Backward sampling: x_n ~ alpha_n, then x_i ~ alpha_i(.) E(., x_{i+1}). Samples and sequences go
 // along together, so that a draw need not wait for another.
 template <class D>
@@ -296,7 +299,7 @@ void sample_task(vs::PathPass* pass, vs::Item item, int worker) {
     scratch.reset();
     const int64_t stride = Tiling<T>(c.n_labels).Kp;
     T* tmp = scratch.array<T>(3 * stride);
-    double* weight = scratch.array<double>(stride + 8);
+    double* weight = scratch.array<double>(draw_size(stride));
     const int m = static_cast<int>(item.last - item.first);
     Lane<D> lanes[vs::kMostTogether];
     lanes[0].n = 0;  // no compiler knows that m > 0
@@ -335,35 +338,43 @@ void sample_task(vs::PathPass* pass, vs::Item item, int worker) {
     for (int q = 0; q < m; ++q) finish_lane(pass, d, lanes[q]);
 }
 
-// The state k at which sum_{j <= k} weight_j first exceeds u sum_j weight_j; `weight` (K + 7,).
-// Blocks are added up before they are looked into, so that few additions wait for others.
+// The state k at which sum_{j <= k} weight_j first exceeds u sum_j weight_j; `weight`: see
+// draw_size. Blocks are added up before they are looked into, so that few additions wait for
+// others, and entries are counted, since no processor guesses where a sum exceeds a random number.
 template <class D>
 int draw(const D& d, const typename D::T* a, const typename D::T* message, double u,
          double* weight) {
     constexpr int kBlock = 8;
     d.weights(a, message, weight);
-    for (int k = d.K; k % kBlock; ++k) weight[k] = 0.0;
-    const auto sum_of = [](const double* w) {
-        return ((w[0] + w[1]) + (w[2] + w[3])) + ((w[4] + w[5]) + (w[6] + w[7]));
-    };
+    int K = d.K;
+    for (; K % kBlock; ++K) weight[K] = 0.0;
+    double* const until = weight + K;  // the sum of blocks up to each
+    const int blocks = K / kBlock;
     double total = 0.0;
-    for (int k = 0; k < d.K; k += kBlock) total += sum_of(weight + k);
+    for (int b = 0; b < blocks; ++b) {
+        const double* w = weight + b * kBlock;
+        total += ((w[0] + w[1]) + (w[2] + w[3])) + ((w[4] + w[5]) + (w[6] + w[7]));
+        until[b] = total;
+    }
     const double target = u * total;
-    double sum = 0.0, before = 0.0;  // the latter without the block
-    int block = 0, last = 0;
-    for (int k = 0; k < d.K && !(target < sum); k += kBlock) {
-        const double here = sum_of(weight + k);
-        if (!(here > 0.0)) continue;
-        block = k;
-        before = sum;
-        sum += here;
+    int block = 0;
+    for (int b = 0; b < blocks; ++b) block += target < until[b] ? 0 : 1;
+    if (block == blocks) {  // u is next to 1: the last block that has weight
+        do --block;
+        while (block > 0 && !(until[block] > until[block - 1]));
     }
-    for (int k = block; k < block + kBlock && !(target < before); ++k) {
-        if (!(weight[k] > 0.0)) continue;
-        last = k;
-        before += weight[k];
+    const double* w = weight + block * kBlock;
+    double sum = block > 0 ? until[block - 1] : 0.0;
+    int k = 0;
+    for (int j = 0; j < kBlock; ++j) {
+        sum += w[j];
+        k += target < sum ? 0 : 1;
     }
-    return last;
+    if (k == kBlock) {  // the same within a block, whose sum was rounded otherwise
+        do --k;
+        while (k > 0 && !(w[k] > 0.0));
+    }
+    return block * kBlock + k;
 }
 
 }  // namespace VS_NS

@@ -22,7 +22,13 @@ from valuesparse.inference import _forest
 pytestmark = pytest.mark.simd
 
 #: As many sequences as fill lanes, some more than that, and too few.
-LENGTHS = [[7] * 8, [9, 9, 8, 8, 7, 7, 6, 5, 3, 2, 1, 0], [40, 12, 12, 11, 1], [33, 2, 1]]
+LENGTHS = [
+    [7] * 8,
+    [9, 9, 8, 8, 7, 7, 6, 5, 3, 2, 1, 0],
+    [40, 12, 12, 11, 1],
+    [33, 2, 1],
+    [19] * 5 + [18] * 6 + [16, 9, 8, 1, 1, 1, 1],
+]
 
 
 @pytest.fixture(autouse=True)
@@ -31,18 +37,21 @@ def _rule() -> Iterator[None]:
     native.cut_chains()
 
 
-def each_alone(model: Arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def each_alone(model: Arrays) -> list[np.ndarray]:
     """Return answers of sequences, one a call: there is nothing beside them.
 
-    Marginals and log Z of passes both ways, and log Z of one way.
+    Marginals and log Z of passes both ways, log Z of one way, pairwise marginals and entropies.
     """
     each = [chain(one(model, at)) for at in range(len(model.lengths))]
     found = [vs.infer(m, threads=1) for m in each]
-    return (
-        np.concatenate([r.marginals for r in found]),
-        np.concatenate([r.log_z for r in found]),
-        np.concatenate([_forest.log_z(m, 1) for m in each]),
-    )
+    answers = [
+        [r.marginals for r in found],
+        [r.log_z for r in found],
+        [_forest.log_z(m, 1) for m in each],
+        [r.pairwise() for r in found],
+        [r.entropy() for r in found],
+    ]
+    return [np.concatenate(a) for a in answers]
 
 
 def one(model: Arrays, at: int) -> Arrays:
@@ -59,13 +68,15 @@ def one(model: Arrays, at: int) -> Arrays:
 
 
 def assert_as_alone(model: Arrays) -> None:
-    marginals, log_z, one_way = each_alone(model)
+    marginals, log_z, one_way, pairwise, entropy = each_alone(model)
     together = chain(model)
     for threads in (1, 3):
         r = vs.infer(together, threads=threads)
         assert_same_bits(r.marginals, marginals)
         assert_same_bits(r.log_z, log_z)
         assert_same_bits(_forest.log_z(together, threads), one_way)
+        assert_same_bits(r.pairwise(threads=threads), pairwise)
+        assert_same_bits(r.entropy(threads=threads), entropy)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
