@@ -14,9 +14,9 @@ template <class D>
 struct EdgeSink {
     using T = typename D::T;
     static constexpr bool kActive = true;
-    Lane<D>* lanes;
-    T* outgoing[vs::kMostTogether];   // (n, Kp) per lane: psi * b, right end of an edge
-    double* mass[vs::kMostTogether];  // (n,) per lane: sum of alpha_i b_i
+    Lane<D>* lanes = nullptr;
+    T* outgoing[vs::kMostTogether] = {};   // (n, Kp) per lane: psi * b, right end of an edge
+    double* mass[vs::kMostTogether] = {};  // (n,) per lane: sum of alpha_i b_i
 
     // Memory for m lanes; `alpha`: for their forward messages as well. False: there is none.
     bool open(const D& d, int m, bool alpha, vs::Scratch& scratch) {

@@ -12,8 +12,12 @@ namespace VS_NS {
 template <class V>
 VS_INLINE V fold_apart(V (&part)[V::N]) {
     constexpr int N = V::N;
-    if (N >= 16) each<8>([&](auto j) VS_INLINE_LAMBDA { part[j] = part[j] + part[j + 8]; });
-    if (N >= 8) each<4>([&](auto j) VS_INLINE_LAMBDA { part[j] = part[j] + part[j + 4]; });
+    if constexpr (N >= 16) {
+        each<8>([&](auto j) VS_INLINE_LAMBDA { part[j] = part[j] + part[j + 8]; });
+    }
+    if constexpr (N >= 8) {
+        each<4>([&](auto j) VS_INLINE_LAMBDA { part[j] = part[j] + part[j + 4]; });
+    }
     return (part[0] + part[2]) + (part[1] + part[3]);
 }
 
