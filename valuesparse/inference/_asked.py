@@ -14,6 +14,7 @@ from valuesparse.inference._memory import empty
 from valuesparse.inference._pieces import Piece, sizes_of, some
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, Tree
+from valuesparse.threads import simd_level
 
 __all__ = [
     "NO_COUNTS",
@@ -31,6 +32,8 @@ Integers = npt.NDArray[np.int64]
 
 #: Fewer labels, or less work in all, gain next to nothing from float32.
 _LEAST_LABELS, _LEAST_IN_TREES, _LEAST_WORK = 20, 16, 1e6
+#: With vectors of 512 bits float64 has a sequence in each lane, and more labels gain nothing.
+_LEAST_ABREAST = {"x86-64-v4": 32}
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 #: Which counts of components sum up; of the others, the rounds, the largest counts.
 _SUMMED = np.array([True] * 6 + [False] + [True] * 3)
@@ -67,7 +70,9 @@ def pays_single(model: Chain | Tree) -> bool:
     """Return whether float32 is faster for a model of float64."""
     n, _, count = model.forest.shape
     price = 2.0 * model.n_labels**2 * max(0, n - count)
-    least = _LEAST_LABELS if isinstance(model, Chain) else _LEAST_IN_TREES
+    least = _LEAST_IN_TREES
+    if isinstance(model, Chain):
+        least = _LEAST_ABREAST.get(simd_level(), _LEAST_LABELS)
     return model.n_labels >= least and price >= _LEAST_WORK and model.forest.listed is None
 
 
