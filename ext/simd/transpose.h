@@ -32,8 +32,19 @@ static VS_INLINE int64_t unweave_blocks(const T*, int64_t, T* const*) {
     return 0;
 }
 
-// As many rows as a vector has numbers, in registers: R loads, stores and transposes them. kSide
-// numbers stand side by side.
+// As many rows as a vector has numbers, in registers.
+template <class S>
+struct Registers {
+    using T = S;
+    static constexpr int N = Vec<T>::N;
+    Vec<T> r[N];
+    VS_INLINE void load(int i, const T* p) { r[i] = Vec<T>::load(p); }
+    VS_INLINE void load_part(int i, const T* p, int m) { r[i] = Vec<T>::load_part(p, m, T(0)); }
+    VS_INLINE void store(int i, T* p) const { r[i].store(p); }
+    VS_INLINE void store_part(int i, T* p, int m) const { r[i].store_part(p, m); }
+};
+
+// R are registers that can be transposed; kSide numbers stand side by side.
 template <class R, int kSide = R::N>
 VS_INLINE int64_t weave_squares(const typename R::T* const* from, int64_t n, typename R::T* to) {
     R x;
@@ -135,33 +146,23 @@ VS_INLINE int64_t unweave_blocks<double, 8>(const double* from, int64_t n, doubl
     }
     return k;
 }
-struct Rows8 {
-    using T = float;
-    static constexpr int N = 8;
-    __m256 r[N];
-    static VS_INLINE __m256i mask(int m) {
-        return _mm256_cmpgt_epi32(_mm256_set1_epi32(m), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-    }
-    VS_INLINE void load(int i, const T* p) { r[i] = _mm256_loadu_ps(p); }
-    VS_INLINE void load_part(int i, const T* p, int m) { r[i] = _mm256_maskload_ps(p, mask(m)); }
-    VS_INLINE void store(int i, T* p) const { _mm256_storeu_ps(p, r[i]); }
-    VS_INLINE void store_part(int i, T* p, int m) const { _mm256_maskstore_ps(p, mask(m), r[i]); }
+struct Rows8 : Registers<float> {
     VS_INLINE void transpose() {
         __m256 four[N];  // as numbers j and 4 + j of four rows
         each<2>([&](auto q) VS_INLINE_LAMBDA {
             constexpr int o = 4 * q;
-            const __m256d a = _mm256_castps_pd(_mm256_unpacklo_ps(r[o], r[o + 1]));
-            const __m256d b = _mm256_castps_pd(_mm256_unpackhi_ps(r[o], r[o + 1]));
-            const __m256d c = _mm256_castps_pd(_mm256_unpacklo_ps(r[o + 2], r[o + 3]));
-            const __m256d d = _mm256_castps_pd(_mm256_unpackhi_ps(r[o + 2], r[o + 3]));
+            const __m256d a = _mm256_castps_pd(_mm256_unpacklo_ps(r[o].v, r[o + 1].v));
+            const __m256d b = _mm256_castps_pd(_mm256_unpackhi_ps(r[o].v, r[o + 1].v));
+            const __m256d c = _mm256_castps_pd(_mm256_unpacklo_ps(r[o + 2].v, r[o + 3].v));
+            const __m256d d = _mm256_castps_pd(_mm256_unpackhi_ps(r[o + 2].v, r[o + 3].v));
             four[o] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, c));
             four[o + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, c));
             four[o + 2] = _mm256_castpd_ps(_mm256_unpacklo_pd(b, d));
             four[o + 3] = _mm256_castpd_ps(_mm256_unpackhi_pd(b, d));
         });
         each<4>([&](auto j) VS_INLINE_LAMBDA {
-            r[j] = _mm256_permute2f128_ps(four[j], four[4 + j], 0x20);
-            r[4 + j] = _mm256_permute2f128_ps(four[j], four[4 + j], 0x31);
+            r[j].v = _mm256_permute2f128_ps(four[j], four[4 + j], 0x20);
+            r[4 + j].v = _mm256_permute2f128_ps(four[j], four[4 + j], 0x31);
         });
     }
 };
@@ -185,23 +186,12 @@ VS_INLINE int64_t unweave_blocks<float, 16>(const float* from, int64_t n, float*
 }
 #elif VS_LEVEL == VS_LEVEL_V4
 // Rows of doubles, and of floats, in registers.
-struct Rows8 {
-    using T = double;
-    static constexpr int N = 8;
-    __m512d r[N];
-    VS_INLINE void load(int i, const T* p) { r[i] = _mm512_loadu_pd(p); }
-    VS_INLINE void load_part(int i, const T* p, int m) {
-        r[i] = _mm512_maskz_loadu_pd(Vec<T>::mask(m), p);
-    }
-    VS_INLINE void store(int i, T* p) const { _mm512_storeu_pd(p, r[i]); }
-    VS_INLINE void store_part(int i, T* p, int m) const {
-        _mm512_mask_storeu_pd(p, Vec<T>::mask(m), r[i]);
-    }
+struct Rows8 : Registers<double> {
     VS_INLINE void transpose() {
         __m512d pair[N];  // low, then high numbers of two rows each
         each<4>([&](auto i) VS_INLINE_LAMBDA {
-            pair[i] = _mm512_unpacklo_pd(r[2 * i], r[2 * i + 1]);
-            pair[4 + i] = _mm512_unpackhi_pd(r[2 * i], r[2 * i + 1]);
+            pair[i] = _mm512_unpacklo_pd(r[2 * i].v, r[2 * i + 1].v);
+            pair[4 + i] = _mm512_unpackhi_pd(r[2 * i].v, r[2 * i + 1].v);
         });
         each<2>([&](auto odd) VS_INLINE_LAMBDA {
             constexpr int o = 4 * odd;
@@ -209,34 +199,23 @@ struct Rows8 {
             const __m512d b = _mm512_shuffle_f64x2(pair[o], pair[o + 1], 0xee);
             const __m512d c = _mm512_shuffle_f64x2(pair[o + 2], pair[o + 3], 0x44);
             const __m512d d = _mm512_shuffle_f64x2(pair[o + 2], pair[o + 3], 0xee);
-            r[odd] = _mm512_shuffle_f64x2(a, c, 0x88);
-            r[2 + odd] = _mm512_shuffle_f64x2(a, c, 0xdd);
-            r[4 + odd] = _mm512_shuffle_f64x2(b, d, 0x88);
-            r[6 + odd] = _mm512_shuffle_f64x2(b, d, 0xdd);
+            r[odd].v = _mm512_shuffle_f64x2(a, c, 0x88);
+            r[2 + odd].v = _mm512_shuffle_f64x2(a, c, 0xdd);
+            r[4 + odd].v = _mm512_shuffle_f64x2(b, d, 0x88);
+            r[6 + odd].v = _mm512_shuffle_f64x2(b, d, 0xdd);
         });
     }
 };
-struct Rows16 {
-    using T = float;
-    static constexpr int N = 16;
-    __m512 r[N];
-    VS_INLINE void load(int i, const T* p) { r[i] = _mm512_loadu_ps(p); }
-    VS_INLINE void load_part(int i, const T* p, int m) {
-        r[i] = _mm512_maskz_loadu_ps(Vec<T>::mask(m), p);
-    }
-    VS_INLINE void store(int i, T* p) const { _mm512_storeu_ps(p, r[i]); }
-    VS_INLINE void store_part(int i, T* p, int m) const {
-        _mm512_mask_storeu_ps(p, Vec<T>::mask(m), r[i]);
-    }
+struct Rows16 : Registers<float> {
     // Number j of a row stands in quarter j / 4: of four rows first, then of all.
     VS_INLINE void transpose() {
         __m512 four[N];
         each<4>([&](auto q) VS_INLINE_LAMBDA {
             constexpr int o = 4 * q;
-            const __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(r[o], r[o + 1]));
-            const __m512d b = _mm512_castps_pd(_mm512_unpackhi_ps(r[o], r[o + 1]));
-            const __m512d c = _mm512_castps_pd(_mm512_unpacklo_ps(r[o + 2], r[o + 3]));
-            const __m512d d = _mm512_castps_pd(_mm512_unpackhi_ps(r[o + 2], r[o + 3]));
+            const __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(r[o].v, r[o + 1].v));
+            const __m512d b = _mm512_castps_pd(_mm512_unpackhi_ps(r[o].v, r[o + 1].v));
+            const __m512d c = _mm512_castps_pd(_mm512_unpacklo_ps(r[o + 2].v, r[o + 3].v));
+            const __m512d d = _mm512_castps_pd(_mm512_unpackhi_ps(r[o + 2].v, r[o + 3].v));
             four[o] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, c));
             four[o + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, c));
             four[o + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(b, d));
@@ -247,10 +226,10 @@ struct Rows16 {
             const __m512 b = _mm512_shuffle_f32x4(four[j], four[4 + j], 0xee);
             const __m512 c = _mm512_shuffle_f32x4(four[8 + j], four[12 + j], 0x44);
             const __m512 d = _mm512_shuffle_f32x4(four[8 + j], four[12 + j], 0xee);
-            r[j] = _mm512_shuffle_f32x4(a, c, 0x88);
-            r[4 + j] = _mm512_shuffle_f32x4(a, c, 0xdd);
-            r[8 + j] = _mm512_shuffle_f32x4(b, d, 0x88);
-            r[12 + j] = _mm512_shuffle_f32x4(b, d, 0xdd);
+            r[j].v = _mm512_shuffle_f32x4(a, c, 0x88);
+            r[4 + j].v = _mm512_shuffle_f32x4(a, c, 0xdd);
+            r[8 + j].v = _mm512_shuffle_f32x4(b, d, 0x88);
+            r[12 + j].v = _mm512_shuffle_f32x4(b, d, 0xdd);
         });
     }
 };
