@@ -35,6 +35,7 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
     Exact<D> engine(d, ticker);
     Lane<D> lanes[vs::kMostTogether];
     lanes[0].n = lanes[0].last = 0;  // no compiler knows that m > 0
+    lanes[0].out = {};
     const bool edges = sums || pass->pairwise || pass->log_left || pass->energies;
     const int64_t row = d.Kp * static_cast<int64_t>(sizeof(T));
     const int64_t most = chunks ? vs::kChunkBytes : vs::kStoredBytes;
