@@ -2,16 +2,14 @@
 
 #include <algorithm>
 
-#include "core/large_pages.h"
 #include "simd/level.h"
 
 namespace vs::parser {
 namespace {
 
-constexpr int kClasses = ArcWeights::kClasses;
 constexpr int kAtOnce = 4;                       // templates
+constexpr int kRow = 2 * kAtOnce;                // hashes of a position: those of each role
 constexpr int64_t kMostArcs = int64_t{1} << 18;  // of sentences that are scored together
-constexpr int64_t kFloats = 16;                  // of a line of the cache
 
 // act(head, modifier) of each arc of a class: by modifier, then head.
 template <class Act>
@@ -26,32 +24,7 @@ void each(int64_t n, int c, const Act& act) {
     }
 }
 
-// Asks for all weights of a template and a class in order, where arcs are so many that they will
-// read most of them anyway.
-void fetch(const float* weights, uint32_t mask, int64_t arcs) {
-    if (int64_t{mask} >= kFloats * arcs) return;
-    for (int64_t i = 0; i <= int64_t{mask}; i += kFloats) prefetch_line(weights + i);
-}
-
 }  // namespace
-
-void ArcWeights::make() {
-    std::call_once(made_, [&] {
-        const int64_t count = int64_t{set_.lines} * kClasses;
-        sums_.reset(new float[at(count)]);
-        prefer_large_pages(sums_.get(), count * static_cast<int64_t>(sizeof(float)));
-        for (int64_t t = 0; t < set_.size(); ++t) {
-            const int64_t lines = int64_t{set_.mask[at(t)]} + 1;
-            const float* line = weights_ + int64_t{set_.base[at(t)]} * kSlots;
-            float* to = sums_.get() + int64_t{set_.base[at(t)]} * kClasses;
-            for (int64_t i = 0; i < lines; ++i, line += kSlots) {
-                for (int c = 0; c < kClasses; ++c) {
-                    to[c * lines + i] = line[0] + line[1 + c / kBins] + line[3 + c];
-                }
-            }
-        }
-    });
-}
 
 int64_t ArcScores::end(const int64_t* offset, int64_t first, int64_t last) {
     int64_t arcs = 0, i = first;
@@ -88,49 +61,51 @@ void ArcScores::lay_out() {
 }
 
 void ArcScores::hash(const Set& set, int64_t t, int64_t count) {
-    uint32_t* out = rows_.data();
-    for (int64_t i = t; i < t + count; ++i) {
-        for (int role = 0; role < 2; ++role, out += positions_) {
-            for (const One& one : all_) hash_role(set, i, role, one.words, out + one.root, 1);
+    for (const One& one : all_) {
+        uint32_t* row = rows_.data() + kRow * one.root;
+        for (int role = 0; role < 2; ++role, row += kAtOnce) {
+            for (int64_t k = 0; k < count; ++k) {
+                hash_role(set, t + k, role, one.words, row + k, kRow);
+            }
         }
     }
 }
 
 template <int kCount, bool kValues>
-void ArcScores::add(const ArcWeights& weights, int64_t t, const uint32_t* values) {
+void ArcScores::add(const ClassWeights& weights, int64_t t, const uint32_t* values) {
     hash(weights.set(), t, kCount);
     for (int c = 0; c < kClasses; ++c) {
         const float* own[kCount];
-        const uint32_t *head[kCount], *modifier[kCount];
         uint32_t mask[kCount];
         for (int k = 0; k < kCount; ++k) {
             own[k] = weights.of(t + k, c);
-            head[k] = rows_.data() + 2 * k * positions_;
-            modifier[k] = head[k] + positions_;
             mask[k] = weights.set().mask[at(t + k)];
+            fetch(own[k], mask[k], begin_[c + 1] - begin_[c]);
         }
-        for (int k = 0; k < kCount; ++k) fetch(own[k], mask[k], begin_[c + 1] - begin_[c]);
         for (int64_t i = begin_[c]; i < begin_[c + 1]; ++i) {
             const Arc a = arc_[at(i)];
-            float sum = sum_[at(i)];
+            const uint32_t* head = rows_.data() + at(a.head) * kRow;
+            const uint32_t* modifier = rows_.data() + at(a.modifier) * kRow + kAtOnce;
             const uint32_t value = kValues ? values[i] : 0;
-            for (int k = 0; k < kCount; ++k) {
-                sum += own[k][(head[k][a.head] ^ modifier[k][a.modifier] ^ value) & mask[k]];
-            }
+            uint32_t key[kCount];
+            for (int k = 0; k < kCount; ++k) key[k] = (head[k] ^ modifier[k] ^ value) & mask[k];
+            float sum = sum_[at(i)];
+            for (int k = 0; k < kCount; ++k) sum += own[k][key[k]];
             sum_[at(i)] = sum;
         }
     }
 }
 
-void ArcScores::add_between(const ArcWeights& weights, int64_t t) {
+void ArcScores::add_between(const ClassWeights& weights, int64_t t) {
     hash(weights.set(), t, 1);
-    const uint32_t *head = rows_.data(), *modifier = head + positions_;
+    const uint32_t *head = rows_.data(), *modifier = head + kAtOnce;
     const uint32_t mask = weights.set().mask[at(t)];
     for (int c = 0; c < kClasses; ++c) {
         const float* own = weights.of(t, c);
         for (const One& one : all_) {
             for (int64_t i = one.begin[c]; i < one.end[c]; ++i) {
-                const uint32_t key = head[arc_[at(i)].head] ^ modifier[arc_[at(i)].modifier];
+                const uint32_t key =
+                    head[at(arc_[at(i)].head) * kRow] ^ modifier[at(arc_[at(i)].modifier) * kRow];
                 float sum = sum_[at(i)];
                 for (uint64_t rest = tags_[at(i)]; rest; rest &= rest - 1) {
                     sum += own[(key ^ one.tags[vs_first_bit(rest)]) & mask];
@@ -141,7 +116,7 @@ void ArcScores::add_between(const ArcWeights& weights, int64_t t) {
     }
 }
 
-void ArcScores::score(const ArcWeights& weights, const uint32_t* words, const int64_t* offset,
+void ArcScores::score(const ClassWeights& weights, const uint32_t* words, const int64_t* offset,
                       int64_t first, int64_t last) {
     const Set& set = weights.set();
     first_ = first;
@@ -154,7 +129,7 @@ void ArcScores::score(const ArcWeights& weights, const uint32_t* words, const in
         positions_ += one.words.size() + 1;
         for (int k = 0; k < one.words.n_tags(); ++k) one.tags[k] = Values::tag(one.words.tag(k));
     }
-    rows_.resize(at(2 * kAtOnce * positions_));
+    rows_.resize(at(kRow * positions_));
     lay_out();
     for (int64_t t = 0; t < set.size();) {
         const With with = set.all[at(t)].with;

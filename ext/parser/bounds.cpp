@@ -65,82 +65,45 @@ Harmless::Harmless(double epsilon) : epsilon_(epsilon), widest_(std::sqrt(8.0 * 
     }
 }
 
-PairBounds::PairBounds(const Templates& templates, Kind kind, const float* weights) {
+const Harmless& Thresholds::of(double epsilon) {
+    for (const Harmless& h : tables_) {
+        if (h.epsilon() == epsilon) return h;
+    }
+    if (tables_.size() == kTables) tables_.clear();
+    tables_.emplace_back(epsilon);
+    return tables_.back();
+}
+
+PairBounds::PairBounds(const Templates& templates, Kind kind, const float* weights) : kind_(kind) {
     const Set& set = templates.sets[static_cast<size_t>(kind)];
-    first_ = templates.line_at[static_cast<size_t>(kind)];
-    for (const Template& t : set.all) {
-        if (t.with == With::kBetween) throw std::logic_error("pairs have one line a template");
-    }
-    // The slots of features.h: directions, and distances of each of them or of each two.
-    const bool siblings = kind == Kind::kSibling;
-    const int n_a = siblings ? 3 : 6, n_b = siblings ? 4 : 3, group = siblings ? 1 : 2;
-    const size_t sorts = at(n_a * n_b), size = at(set.size());
-    sort_.assign(at(kSlots * kSlots), 0);
-    const auto slot_b = [&](int a, int b) { return 1 + n_a + a / group * n_b + b; };
-    for (int a = 0; a < n_a; ++a) {
-        for (int b = 0; b < n_b; ++b) {
-            sort_[at((1 + a) * kSlots + slot_b(a, b))] = static_cast<uint8_t>(a * n_b + b);
+    const int64_t first = templates.line_at[static_cast<size_t>(kind)];
+    const std::vector<Slots> classes = classes_of(kind);
+    of_.assign(classes.size(), Range{});
+    std::vector<Range> own(of_.size());  // of one template
+    double largest = 0.0;
+    for (size_t t = 0; t < at(set.size()); ++t) {
+        if (set.all[t].with == With::kBetween) {
+            throw std::logic_error("pairs have one line a template");
         }
-    }
-    std::vector<Range> own(at(set.lines)), of(sorts * size);  // of lines; by sort and template
-    double largest = 0.0, widest = 0.0;
-    for (size_t t = 0; t < size; ++t) {
+        std::fill(own.begin(), own.end(), Range{INFINITY, -INFINITY});
         for (int64_t l = set.base[t]; l <= int64_t{set.base[t]} + set.mask[t]; ++l) {
             float line[kSlots];
-            templates.read(weights, first_ + l, line);
-            Range r{INFINITY, -INFINITY};
-            for (int a = 0; a < n_a; ++a) {
-                const double base = double{line[0]} + double{line[1 + a]};
-                for (int b = 0; b < n_b; ++b) {
-                    const double x = base + double{line[slot_b(a, b)]};
-                    r = {std::min(r.least, x), std::max(r.most, x)};
-                    Range& whole = of[at(a * n_b + b) * size + t];
-                    whole = {std::min(whole.least, x), std::max(whole.most, x)};
-                }
+            templates.read(weights, first + l, line);
+            for (size_t c = 0; c < own.size(); ++c) {
+                const double x =
+                    double{line[0]} + double{line[classes[c].a]} + double{line[classes[c].b]};
+                own[c] = {std::min(own[c].least, x), std::max(own[c].most, x)};
             }
             for (const float x : line) largest = std::max(largest, std::fabs(double{x}));
-            own[at(l)] = r;
-            widest = std::max({widest, -r.least, r.most});
+        }
+        for (size_t c = 0; c < own.size(); ++c) {
+            of_[c] = {of_[c].least + own[c].least, of_[c].most + own[c].most};
         }
     }
-    step_ = widest > 0.0 ? widest / 127.0 : 1.0;
-    coarse_ = step_ * static_cast<double>(size);
-    const double rounding = kRounding * 3.0 * largest * static_cast<double>(size);
-    line_.resize(at(set.lines));
-    std::vector<double> saved(size, 0.0);  // by asking a template: of all sorts, as a rule
-    for (size_t t = 0; t < size; ++t) {
-        const auto lines = static_cast<double>(int64_t{set.mask[t]} + 1);
-        for (int64_t l = set.base[t]; l <= int64_t{set.base[t]} + set.mask[t]; ++l) {
-            const Range& r = own[at(l)];
-            const double least = std::max(-127.0, std::floor(r.least / step_));
-            const double most = std::min(127.0, std::ceil(r.most / step_));
-            line_[at(l)] = {static_cast<int8_t>(least), static_cast<int8_t>(most)};
-            saved[t] -= (most - least) * step_ / lines * static_cast<double>(sorts);
-        }
-        for (size_t c = 0; c < sorts; ++c) {
-            const Range& whole = of[c * size + t];
-            saved[t] += whole.most - whole.least;
-        }
-        (set.all[t].of[siblings ? 0 : 1].empty() ? apart_ : others_)
-            .push_back(static_cast<int32_t>(t));
-    }
-    std::stable_sort(others_.begin(), others_.end(),
-                     [&](int32_t a, int32_t b) { return saved[at(a)] > saved[at(b)]; });
-    stride_ = (others_.size() + kAtOnce - 1) / kAtOnce + 1;
-    rest_.assign(sorts * stride_, Range{-rounding, rounding});
-    const auto widen = [](Range* r, const Range& by) {
-        *r = {r->least + by.least, r->most + by.most};
-    };
-    for (size_t c = 0; c < sorts; ++c) {
-        for (size_t k = others_.size(); k-- > 0;) {
-            for (size_t q = 0; q <= k / kAtOnce; ++q) {
-                widen(&rest_[c * stride_ + q], of[c * size + at(others_[k])]);
-            }
-        }
-        Range any = rest_[c * stride_];
-        for (const int32_t t : apart_) widen(&any, of[c * size + at(t)]);
-        any_of_.push_back(any);
-        any_ = {std::min(any_.least, any.least), std::max(any_.most, any.most)};
+    const double rounding = kRounding * 3.0 * largest * static_cast<double>(set.size());
+    for (Range& r : of_) {
+        r = {r.least - rounding, r.most + rounding};
+        any_ = {std::min(any_.least, r.least), std::max(any_.most, r.most)};
     }
 }
 

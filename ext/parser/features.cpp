@@ -27,6 +27,20 @@ void hash_places(const Place* places, uint64_t seed, const Sentence& sentence, u
 
 }  // namespace
 
+std::vector<Slots> classes_of(Kind kind) {
+    std::vector<Slots> out;
+    if (kind == Kind::kSibling) {
+        for (int c = 0; c < kSiblingClasses; ++c) out.push_back({1 + c / 4, 4 + c});
+    } else if (kind == Kind::kGrandparent) {
+        for (int c = 0; c < kGrandparentClasses; ++c) {
+            out.push_back({1 + c / 3, 7 + c / 6 * 3 + c % 3});
+        }
+    } else {
+        for (int c = 0; c < 2 * kBins; ++c) out.push_back({1 + c / kBins, 3 + c});
+    }
+    return out;
+}
+
 Values::Values() {
     uint64_t value = 0;
     for (uint32_t& hash : distance_) hash = value_hash(With::kDistance, value++);

@@ -80,6 +80,19 @@ inline Slots grandparent_slots(int64_t grand, int64_t head, int64_t modifier) {
     return {1 + 2 * middle + a, 7 + 3 * middle + (d < 3 ? 0 : d < 7 ? 1 : 2)};
 }
 
+inline Slots pair_slots(Kind kind, const int32_t* nodes) {
+    return kind == Kind::kSibling ? sibling_slots(nodes[0], nodes[1], nodes[2])
+                                  : grandparent_slots(nodes[0], nodes[1], nodes[2]);
+}
+
+// Parts of a kind with the same slots are a class. The slots of each class:
+std::vector<Slots> classes_of(Kind kind);
+constexpr int kSiblingClasses = 3 * 4, kGrandparentClasses = 6 * 3;
+// The class of a pair, among those of its kind.
+inline int pair_class(Kind kind, const Slots& s) {
+    return kind == Kind::kSibling ? s.b - 4 : 3 * (s.a - 1) + (s.b - 7) % 3;
+}
+
 // The hashes of what stands in the places that template t has for a role: of position p at
 // out[p step], 0 where it has none.
 void hash_role(const Set& set, int64_t t, int role, const Sentence& sentence, uint32_t* out,

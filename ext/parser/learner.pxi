@@ -49,6 +49,12 @@ cdef extern from *:
     Push push "Push"(vector[Change]*) noexcept
 
 
+cdef extern from "parser/pair_scores.h" namespace "vs::parser" nogil:
+    cdef cppclass PairWeights "vs::parser::PairScores::Weights":
+        PairWeights()
+        const float* all
+
+
 cdef extern from "parser/relaxed.h" namespace "vs::parser" nogil:
     cdef cppclass Effort:
         Effort()
@@ -65,6 +71,8 @@ cdef extern from "parser/relaxed.h" namespace "vs::parser" nogil:
         double amount
         int64_t rounds
         const CBounds* bounds
+    cdef cppclass RelaxedShared "vs::parser::Relaxed::Shared":
+        RelaxedShared(const Templates&, const PairWeights&) except +
     cdef cppclass RelaxedCounts "vs::parser::Relaxed::Counts":
         int64_t rounds, scored, iterations
         bint converged
@@ -95,7 +103,7 @@ cdef extern from "parser/worker.h" namespace "vs::parser" nogil:
     cdef cppclass Worker:
         Worker(const Templates&, const CTrees&) except +
         void read(const uint32_t*, int64_t, const Listed&, bint) except +
-        double relax(const float*, const RelaxedOptions&, vector[double]*) except +
+        double relax(const RelaxedOptions&, vector[double]*, RelaxedShared*) except +
         const RelaxedCounts& counts()
         CLoopy& loopy()
         const double* score "score<float>"(const float*) except +

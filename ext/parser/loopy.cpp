@@ -37,11 +37,11 @@ double Loopy::sum(const Parts& parts, const double* potentials, const Trees& tre
 
 double Loopy::run_tree(const Parts& parts, const Trees& trees, const uint8_t* asked) {
     dependency::Arcs out;
-    out.ratio = ratio_.data();
+    out.ratio = memory_->ratio.data();
     out.all_ratios = false;
     out.asked = asked;
     const dependency::Sentence s{table_.data(), parts.n, trees.single_root};
-    return trees.api->sum(trees.kind, s, out, scratch_.data(), &sums_);
+    return trees.api->sum(trees.kind, s, out, memory_->scratch.data(), &sums_);
 }
 
 void Loopy::begin_few(const Parts& parts) {
@@ -80,7 +80,7 @@ double Loopy::ask_few(const Parts& parts, const double* potentials, const Trees&
     for (const int32_t a : few_) table_[place(a)] = total_[at(a)] += potentials[a];
     const double log_z = run_tree(parts, trees, asked_.data());
     for (const int32_t a : few_) {
-        total_[at(a)] = std::clamp(total_[at(a)] + ratio_[place(a)], -kMostOdds, kMostOdds);
+        total_[at(a)] = std::clamp(total_[at(a)] + memory_->ratio[place(a)], -kMostOdds, kMostOdds);
     }
     return log_z;
 }
@@ -92,20 +92,19 @@ void Loopy::ask_others(const Parts& parts, const double* potentials, const Trees
     };
     for (int64_t a = 0; a < arcs; ++a) asked_[place(a)] ^= 1;
     dependency::Arcs out;
-    out.ratio = ratio_.data();
+    out.ratio = memory_->ratio.data();
     out.all_ratios = false;
     out.asked = asked_.data();
     trees.api->more(&sums_, out);
     for (int64_t a = 0; a < arcs; ++a) {
         if (!asked_[place(a)]) continue;
-        total_[at(a)] = std::clamp(potentials[a] + ratio_[place(a)], -kMostOdds, kMostOdds);
+        total_[at(a)] = std::clamp(potentials[a] + memory_->ratio[place(a)], -kMostOdds, kMostOdds);
     }
 }
 
 double Loopy::ask_tree(const Parts& parts, const double* potentials, const Trees& trees) {
     const int64_t n = parts.n, arcs = parts.arcs();
     table_.assign(at((n + 1) * (n + 1)), -INFINITY);
-    ratio_.resize(table_.size());
     const auto place = [&](int64_t a) {
         return at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)]);
     };
@@ -115,7 +114,7 @@ double Loopy::ask_tree(const Parts& parts, const double* potentials, const Trees
     }
     const double log_z = run_tree(parts, trees, nullptr);
     for (int64_t a = 0; a < arcs; ++a) {
-        total_[at(a)] = std::clamp(total_[at(a)] + ratio_[place(a)], -kMostOdds, kMostOdds);
+        total_[at(a)] = std::clamp(total_[at(a)] + memory_->ratio[place(a)], -kMostOdds, kMostOdds);
     }
     return log_z;
 }
@@ -273,8 +272,8 @@ void Loopy::tell_arcs(double* beliefs) const {
 double Loopy::run(const Parts& parts, const double* potentials, const Trees& trees, double* beliefs,
                   bool more) {
     const int64_t arcs = parts.arcs(), pairs = parts.size() - arcs;
-    const int64_t wanted = trees.api->scratch_size(trees.kind, parts.n);
-    if (static_cast<int64_t>(scratch_.size()) < wanted) scratch_.resize(at(wanted));
+    memory_->of(trees, parts.n);
+    memory_->ratio.resize(std::max(memory_->ratio.size(), at((parts.n + 1) * (parts.n + 1))));
     const bool fresh = static_cast<int64_t>(messages.size()) != 2 * pairs;
     if (fresh) messages.assign(at(2 * pairs), 0.0);
     const double* theta = potentials + arcs;

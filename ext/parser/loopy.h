@@ -34,10 +34,22 @@ struct Effort {
     double damping = 0.0;     // the share of the old message that a new one keeps
 };
 
+// Memory of sums over the trees of one sentence after the other.
+struct Memory {
+    std::vector<double> scratch, ratio;
+    double* of(const Trees& trees, int64_t n) {
+        const auto wanted = static_cast<size_t>(trees.api->scratch_size(trees.kind, n));
+        if (scratch.size() < wanted) scratch.resize(wanted);
+        return scratch.data();
+    }
+};
+
 class Loopy {
   public:
     static constexpr double kMostOdds = 500.0;  // log-odds of an arc are held within these
     Effort effort;
+
+    explicit Loopy(Memory* memory) : memory_(memory) {}
 
     // Bethe log Z, and beliefs (parts,) at these potentials; -inf: no tree, and no beliefs. Begins
     // from `messages` where there are as many as pairs want, and leaves them there; else it may
@@ -56,7 +68,9 @@ class Loopy {
     // The scores of arcs that the tree factor was told, (n + 1, n + 1); its sums, and their memory.
     const std::vector<double>& table() const { return table_; }
     dependency::Sums* sums() { return &sums_; }
-    double* scratch() { return scratch_.data(); }
+    double* scratch() { return memory_->scratch.data(); }
+    // Others use that memory from here on.
+    void leave() { sums_.narrow = false; }
     std::vector<double> messages;  // (pairs, 2) to the first and to the second arc
 
   private:
@@ -87,7 +101,8 @@ class Loopy {
     bool send_odds(const Parts& parts);
     double tell_odds(const Parts& parts, double* beliefs) const;
 
-    std::vector<double> table_, ratio_, scratch_;
+    Memory* memory_;
+    std::vector<double> table_;
     dependency::Sums sums_;
     std::vector<double> total_;  // (arcs,)
     // Arcs that are in pairs, each once; (n + 1, n + 1) where they are; (pairs,) e^theta - 1.

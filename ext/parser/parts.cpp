@@ -59,16 +59,17 @@ void Templates::insert(const Dictionary& dictionary) {
 
 void Parts::list_arcs(int64_t words) {
     n = words;
-    head.clear();
-    modifier.clear();
     siblings.clear();
     grandparents.clear();
     nonprojective.clear();
+    head.resize(at(n * n));
+    modifier.resize(at(n * n));
+    size_t a = 0;
     for (int32_t m = 1; m <= n; ++m) {
         for (int32_t h = 0; h <= n; ++h) {
             if (h == m) continue;
-            head.push_back(h);
-            modifier.push_back(m);
+            head[a] = h;
+            modifier[a++] = m;
         }
     }
 }
@@ -123,6 +124,11 @@ void Parts::list_nonprojective() {
 }
 
 int64_t Parts::count_pairs() const {
+    if (arcs() == n * n) {
+        // All arcs: the root has n children, each word n - 1, and no word is its own grandparent.
+        const int64_t below = n - 1;
+        return n * below / 2 + n * below * (n - 2) / 2 + n * below + n * below * (n - 2);
+    }
     std::vector<int64_t> children(at(n + 1), 0);
     for (const int32_t h : head) ++children[at(h)];
     int64_t count = 0;
@@ -160,9 +166,9 @@ Scorer::Scorer(const Templates& templates) : templates_(templates) {
     for (const Set& set : templates.sets) features_.emplace_back(set);
 }
 
-void Scorer::read(const uint32_t* words, int64_t n, bool arcs) {
+void Scorer::read(const uint32_t* words, int64_t n, bool arcs, bool others) {
     sentence_.read(words, n);
-    for (size_t kind = arcs ? 0 : 1; kind < features_.size(); ++kind) {
+    for (size_t kind = arcs ? 0 : 1; kind < (others ? features_.size() : 1); ++kind) {
         features_[kind].read(sentence_);
     }
 }

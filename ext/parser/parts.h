@@ -40,6 +40,23 @@ struct Templates {
         }
     }
 
+    // sum, and what template t of a set has for a key: the bits that `score` has.
+    float add(const float* weights, size_t set, int64_t t, uint32_t key, const Slots& slots,
+              float sum) const {
+        const Set& own = sets[set];
+        if (!own.entries) {
+            const int64_t line = line_at[set] + own.base[at(t)] + (key & own.mask[at(t)]);
+            const float* w = weights + line * kSlots;
+            return sum + (w[0] + w[slots.a] + w[slots.b]);
+        }
+        const Entry& e = own.entries[own.find(t, key)];
+        for (const int slot : {0, slots.a, slots.b}) {
+            const int64_t i = e.slots ? place(e, slot) : -1;
+            if (i >= 0) sum += weights[i];
+        }
+        return sum;
+    }
+
   private:
     bool has(Kind kind) const;
     void insert(const Dictionary& dictionary);
@@ -90,8 +107,8 @@ class Scorer {
   public:
     explicit Scorer(const Templates& templates);
 
-    // Without `arcs` nothing is asked of arcs, whose scores are known.
-    void read(const uint32_t* words, int64_t n, bool arcs = true);
+    // Without `arcs`, or `others`, no arc, or no other part, will be asked about.
+    void read(const uint32_t* words, int64_t n, bool arcs = true, bool others = true);
     const Sentence& sentence() const { return sentence_; }
     void keys(Kind kind, const int32_t* nodes, Keys* keys) const;
     // (parts,) scores; or those of parts [first, last) alone.

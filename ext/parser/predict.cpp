@@ -8,9 +8,13 @@
 namespace vs::parser {
 namespace {
 
-// Words of a task: it has the share of a thread in half of what is left, and the last ones, for
+// Words of a task: it has most of the share of a thread in what is left, and the last ones, for
 // which some thread may have to be waited for, are small.
 constexpr int64_t kLeastWords = 200, kMostWords = 12000;
+constexpr double kShare = 0.8;
+
+// Sentences whose pairs are scored together, at most, and the squares of their lengths.
+constexpr int64_t kTogether = 1024, kSquares = int64_t{1} << 18;
 
 // Cost of a sentence beside others.
 double cost_of(int64_t n) { return static_cast<double>(n) * static_cast<double>(n + 8); }
@@ -25,7 +29,7 @@ Tasks tasks_of(const Corpus& corpus, int threads, int64_t first, int64_t last) {
         words += corpus.size(i);
         cost += cost_of(corpus.size(i));
         const bool enough = threads < 2 ? words >= kMostWords
-                                        : words >= kLeastWords && cost >= left / (2 * threads);
+                                        : words >= kLeastWords && cost >= kShare * left / threads;
         if (!enough && words < kMostWords && i + 1 < last) continue;
         tasks.add(TaskKind::kPiece, first, i + 1, cost);
         left -= cost;
@@ -98,10 +102,12 @@ class Shares {
 
 struct Hands {
     Hands(const Model& model, const Trees& trees)
-        : worker(*model.parts, trees), labeller(*model.labels) {
+        : shared(*model.parts, {model.weights, model.siblings, model.grandparents}),
+          labeller(*model.labels) {
         if (model.pruner) pruner = std::make_unique<Pruner>(*model.pruner, trees);
     }
-    Worker worker;
+    std::vector<std::unique_ptr<Worker>> workers;  // one for each sentence of a block
+    Relaxed::Shared shared;
     Labeller labeller;
     Program program;
     std::unique_ptr<Pruner> pruner;
@@ -116,17 +122,18 @@ struct Predicting {
     const Answers& answers;
     Shares& shares;
     Control* control;
+    const Trees& trees;
     const Tasks* tasks = nullptr;
     std::vector<std::unique_ptr<Hands>> hands;
     std::atomic<bool> no_memory{false};
 
+    bool relaxed() const { return method.engine == Engine::kRelaxed && model.parts->order > 1; }
+
     // Marginals of the parts, and how they were found; true: the heads are found, too.
-    bool infer(int64_t i, Hands& hand, Control* own, Told* told) {
-        Worker& w = hand.worker;
-        const bool second = model.parts->order > 1;
-        if (method.engine == Engine::kRelaxed && second) {
+    bool infer(int64_t i, Worker& w, Hands& hand, Control* own, Told* told) {
+        if (relaxed()) {
             told->pairs = w.parts().count_pairs();
-            w.relax(model.weights, method.options, &hand.p);
+            w.end_relaxed(method.options, &hand.p, &hand.shared);
             told->rounds = w.counts().rounds;
             told->scored = w.counts().scored;
             told->iterations = w.counts().iterations;
@@ -163,11 +170,10 @@ struct Predicting {
         return true;
     }
 
-    void sentence(int64_t i, Hands& hand, Control* own) {
-        const int64_t first = corpus.offset[i], n = corpus.size(i);
+    void read(int64_t i, Worker& w, Hands& hand) {
+        const int64_t n = corpus.size(i);
         const uint32_t* words = corpus.sentence(i);
-        Worker& w = hand.worker;
-        const bool pairs = method.engine != Engine::kRelaxed || model.parts->order < 2;
+        const bool pairs = !relaxed();
         if (hand.pruner) {
             hand.pruner->prune(words, n, shares.of(i), i, &hand.kept);
             w.read(words, n, hand.kept.listed(), pairs);
@@ -177,9 +183,13 @@ struct Predicting {
             w.read(words, n, {}, pairs);
         }
         w.loopy().effort = method.effort;
+    }
+
+    void answer(int64_t i, Worker& w, Hands& hand, Control* own) {
+        const int64_t first = corpus.offset[i], n = corpus.size(i);
         Told& told = answers.told[i];
         int32_t* heads = answers.heads + first;
-        if (!infer(i, hand, own, &told)) {
+        if (!infer(i, w, hand, own, &told)) {
             const int32_t* best = nullptr;
             w.best(hand.p.data(), &best);
             std::copy(best, best + n, heads);
@@ -195,6 +205,38 @@ struct Predicting {
         hand.labeller.label_all(model.label_weights, heads, n, answers.labels + first);
     }
 
+    // Parses the sentences from `first` on whose pairs are scored together; returns the one behind.
+    int64_t block(int64_t first, int64_t end, Hands& hand, Control* own) {
+        const bool together = relaxed() && method.options.choice == Choice::kAbove;
+        const int64_t most = together ? kTogether : 1;
+        hand.shared.scores.clear();
+        int64_t last = first;
+        for (int64_t squares = 0; last < end && last - first < most; ++last) {
+            if (control->stop.load(std::memory_order_relaxed)) return end;
+            squares += corpus.size(last) * corpus.size(last);
+            if (last > first && squares > kSquares) break;
+            const auto k = at(last - first);
+            if (k == hand.workers.size()) {
+                hand.workers.push_back(
+                    std::make_unique<Worker>(*model.parts, trees, &hand.shared.memory));
+            }
+            Worker& w = *hand.workers[k];
+            read(last, w, hand);
+            if (relaxed()) w.begin_relaxed(method.options, &hand.shared);
+        }
+        if (relaxed()) {
+            hand.shared.scores.score(hand.shared.weights);
+            for (int64_t i = first; i < last; ++i) {
+                hand.workers[at(i - first)]->read_relaxed(method.options, &hand.shared);
+            }
+        }
+        for (int64_t i = first; i < last; ++i) {
+            if (control->stop.load(std::memory_order_relaxed)) return end;
+            answer(i, *hand.workers[at(i - first)], hand, own);
+        }
+        return last;
+    }
+
     static void run(void* context, int64_t task, int worker) {
         Predicting& job = *static_cast<Predicting*>(context);
         const Item item = job.tasks->item(task);
@@ -204,10 +246,7 @@ struct Predicting {
         own.poll = Watched::look;
         own.arg = &watched;
         Hands& hand = *job.hands[at(worker)];
-        for (int64_t i = item.first; i < item.last; ++i) {
-            if (job.control->stop.load(std::memory_order_relaxed)) return;
-            job.sentence(i, hand, &own);
-        }
+        for (int64_t i = item.first; i < item.last;) i = job.block(i, item.last, hand, &own);
     }
 };
 
@@ -218,7 +257,7 @@ Status predict(const Model& model, const Method& method, const Corpus& corpus, c
     if (model.arcs) model.arcs->make();
     const int64_t most = std::max<int64_t>(1, std::min<int64_t>(threads, corpus.sentences));
     Shares shares(model, corpus, most);
-    Predicting job{model, method, corpus, answers, shares, control, nullptr, {}, {}};
+    Predicting job{model, method, corpus, answers, shares, control, trees, nullptr, {}, {}};
     for (int64_t first = 0; first < corpus.sentences && !control->stop.load();) {
         const int64_t last = model.arcs ? shares.score(first, pool, control) : corpus.sentences;
         const Tasks tasks = tasks_of(corpus, threads, first, last);

@@ -19,8 +19,10 @@ struct Model {
     const float* pruner_weights = nullptr;
     const Labels* labels = nullptr;
     const float* label_weights = nullptr;
-    // Weights of arcs, or of the pruner where there is one; null: a dictionary has them.
-    ArcWeights* arcs = nullptr;
+    // Weights by class of arcs, or of the pruner where there is one, and of pairs; null: a
+    // dictionary has them.
+    ClassWeights* arcs = nullptr;
+    ClassWeights *siblings = nullptr, *grandparents = nullptr;
 };
 
 enum class Engine : int { kMessages, kRelaxed, kProgram };

@@ -21,9 +21,14 @@ cdef extern from "parser/labels.h" namespace "vs::parser" nogil:
         const int64_t*, int64_t, LabelsLearnt*) except +
 
 
-cdef extern from "parser/arcs.h" namespace "vs::parser" nogil:
-    cdef cppclass ArcWeights:
-        ArcWeights(const Templates&, const float*) except +
+cdef extern from "parser/class_weights.h" namespace "vs::parser" nogil:
+    cdef enum Kind "vs::parser::Kind":
+        kArc "vs::parser::Kind::kArc"
+        kSibling "vs::parser::Kind::kSibling"
+        kGrandparent "vs::parser::Kind::kGrandparent"
+        kPruner "vs::parser::Kind::kPruner"
+    cdef cppclass ClassWeights:
+        ClassWeights(const Templates&, Kind, const float*) except +
 
 
 cdef extern from "parser/predict.h" namespace "vs::parser" nogil:
@@ -35,7 +40,9 @@ cdef extern from "parser/predict.h" namespace "vs::parser" nogil:
         const float* pruner_weights
         const Labels* labels
         const float* label_weights
-        ArcWeights* arcs
+        ClassWeights* arcs
+        ClassWeights* siblings
+        ClassWeights* grandparents
     cdef enum Engine "vs::parser::Engine":
         kMessages "vs::parser::Engine::kMessages"
         kRelaxed "vs::parser::Engine::kRelaxed"
@@ -114,8 +121,10 @@ cdef class Predictor:
     cdef unique_ptr[Templates] pruner
     cdef unique_ptr[Labels] labels
     cdef unique_ptr[CBounds] bounds
-    cdef unique_ptr[ArcWeights] arcs
-    cdef unique_ptr[ArcWeights] pruner_arcs
+    cdef unique_ptr[ClassWeights] arcs
+    cdef unique_ptr[ClassWeights] siblings
+    cdef unique_ptr[ClassWeights] grandparents
+    cdef unique_ptr[ClassWeights] pruner_arcs
     cdef Model model
     cdef object arrays
 
@@ -129,14 +138,21 @@ cdef class Predictor:
         self.model.labels = self.labels.get()
         self.model.label_weights = <const float*>data(label_weights)
         if dictionary is None:
-            self.arcs.reset(new ArcWeights(self.templates.get()[0], self.model.weights))
+            self.arcs.reset(new ClassWeights(self.templates.get()[0], kArc, self.model.weights))
+            if order > 1:
+                self.siblings.reset(
+                    new ClassWeights(self.templates.get()[0], kSibling, self.model.weights))
+                self.grandparents.reset(
+                    new ClassWeights(self.templates.get()[0], kGrandparent, self.model.weights))
+                self.model.siblings = self.siblings.get()
+                self.model.grandparents = self.grandparents.get()
         if order > 1:
             self.bounds.reset(new CBounds(self.templates.get()[0], self.model.weights))
         if pruner_weights is not None:
             self.pruner.reset(new Templates(0, pruner_bits))
             self.model.pruner_weights = <const float*>data(pruner_weights)
             self.pruner_arcs.reset(
-                new ArcWeights(self.pruner.get()[0], self.model.pruner_weights))
+                new ClassWeights(self.pruner.get()[0], kPruner, self.model.pruner_weights))
 
     cdef Method method(self, tuple how):
         cdef Method method
@@ -181,13 +197,17 @@ cdef class Predictor:
         cdef CTrees of = trees_of(trees[0], trees[1])
         cdef unique_ptr[Worker] worker
         cdef Method method = self.method(how)
+        cdef unique_ptr[RelaxedShared] shared
+        cdef PairWeights pairs
         cdef vector[double] found
         cdef int64_t k
         worker.reset(new Worker(self.templates.get()[0], of))
         self.read(worker.get(), of, words, prune, method.engine != kRelaxed)
         worker.get().loopy().effort = method.effort
         if method.engine == kRelaxed:
-            log_z = worker.get().relax(self.model.weights, method.options, &found)
+            pairs.all = self.model.weights
+            shared.reset(new RelaxedShared(self.templates.get()[0], pairs))
+            log_z = worker.get().relax(method.options, &found, shared.get())
         else:
             found.resize(worker.get().parts().size())
             log_z = worker.get().marginals(worker.get().score(self.model.weights), found.data())

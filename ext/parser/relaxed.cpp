@@ -8,7 +8,6 @@ namespace vs::parser {
 namespace {
 
 constexpr double kNothing = 1e-18;  // a probability that is felt in no other one
-constexpr size_t kTables = 64;      // thresholds of which tables are kept
 
 bool before(const Parts::Pair& a, const Parts::Pair& b) {
     return std::lexicographical_compare(a.nodes, a.nodes + 3, b.nodes, b.nodes + 3);
@@ -20,109 +19,25 @@ bool same(const Parts::Pair& a, const Parts::Pair& b) {
 
 }  // namespace
 
-// Pairs by the batch: what bounds and weights say of one is on its way while others are looked at.
+// Pairs of one kind that may have a gain.
 struct Relaxed::Screen {
-    static constexpr int kBatch = 16;
-
-    Screen(const Scorer& s, const float* w, Kind k, const PairBounds& b, const Harmless& h,
-           int64_t* n, std::vector<Candidate>* to, int64_t words,
-           std::vector<PairBounds::Kept>* sums)
-        : scorer(s),
-          weights(w),
-          kind(k),
-          bounds(b),
-          harmless(h),
-          most(largest_excess(b.any())),
-          scored(n),
-          out(to),
-          stride(words + 1),
-          apart(*sums) {
-        apart.assign(at(stride * stride), PairBounds::Kept{});
-    }
-
     // high and q: P(both arcs) and 1 - P(both arcs) are not larger.
     void push(const Candidate& next, double high, double q) {
         if (high * most <= harmless.epsilon()) return;
-        safe[count] = harmless.at(high, q);
         const int32_t* nodes = next.pair.nodes;
-        sort[count] = bounds.sort_of(kind == Kind::kSibling
-                                         ? sibling_slots(nodes[0], nodes[1], nodes[2])
-                                         : grandparent_slots(nodes[0], nodes[1], nodes[2]));
-        if (safe[count].holds(bounds.any(sort[count]))) return;
-        place[count] = at(nodes[kind == Kind::kSibling] * stride + nodes[2]);
-        const PairBounds::Kept& sum = apart[place[count]];
-        if (sum.known() && bounds.within(sum.sum(), sort[count], safe[count])) return;
-        own[count] = next;
-        scorer.keys(kind, next.pair.nodes, &keys[count]);
-        direct[count] = bounds.too_coarse(safe[count]);
-        if (direct[count]) {
-            prefetch(weights, keys[count]);
-        } else {
-            bounds.prefetch(keys[count], !sum.known());
-        }
-        if (++count == kBatch) flush();
-    }
-    void flush() {
-        int open[kBatch], left[kBatch], n_open = 0, size = 0;
-        PairBounds::Sum sums[kBatch];
-        for (int i = 0; i < count; ++i) {
-            if (direct[i]) {
-                open[n_open++] = i;
-                continue;
-            }
-            PairBounds::Kept& sum = apart[place[i]];
-            if (!sum.known()) sum = bounds.apart(keys[i]);
-            sums[i] = sum.sum();
-            if (bounds.within(keys[i], sort[i], safe[i], PairBounds::kFirst, &sums[i])) continue;
-            bounds.prefetch_rest(keys[i]);
-            open[n_open++] = i;
-        }
-        for (int k = 0; k < n_open; ++k) {
-            const int i = open[k];
-            if (!direct[i]) {
-                if (bounds.within(keys[i], sort[i], safe[i], PairBounds::kAll, &sums[i])) continue;
-                prefetch(weights, keys[i]);
-            }
-            left[size++] = i;
-        }
-        count = 0;
-        *scored += size;
-        for (int k = 0; k < size; ++k) {
-            Candidate& c = own[left[k]];
-            c.theta = double{score(weights, keys[left[k]])};
-            if (c.p >= 0.0) c.weigh();
-            if (c.p < 0.0 || c.gain > harmless.epsilon()) out->push_back(c);
-        }
+        const Slots slots = pair_slots(kind, nodes);
+        if (harmless.at(high, q).holds(bounds.of(slots))) return;
+        scores->add(kind, nodes, slots);
+        out->push_back(next);
     }
 
-    const Scorer& scorer;
-    const float* weights;
     const Kind kind;
     const PairBounds& bounds;
     const Harmless& harmless;
-    const double most;
-    int64_t* scored;
     std::vector<Candidate>* out;
-    const int64_t stride;
-    // (n + 1, n + 1) bounds of what two words add, whatever is between them; once asked for.
-    std::vector<PairBounds::Kept>& apart;
-    Keys keys[kBatch];
-    Candidate own[kBatch];
-    Range safe[kBatch];
-    size_t place[kBatch];
-    int sort[kBatch];
-    bool direct[kBatch];  // to be scored, whatever their bounds
-    int count = 0;
+    PairScores* scores;
+    const double most = largest_excess(bounds.any());
 };
-
-const Harmless& Relaxed::harmless(double epsilon) {
-    for (const Harmless& h : harmless_) {
-        if (h.epsilon() == epsilon) return h;
-    }
-    if (harmless_.size() == kTables) harmless_.clear();
-    harmless_.emplace_back(epsilon);
-    return harmless_.back();
-}
 
 // 1 - P(both arcs). 1 - p has no digits beside a p near 1; the other bounds have.
 double Relaxed::rest(double p, double q_a, double q_b) {
@@ -176,15 +91,19 @@ void Relaxed::tell(const Parts& parts, const Loopy& loopy) {
     }
 }
 
-// The pairs of those arcs that have a gain, head by head.
-void Relaxed::screen(const Scorer& scorer, const float* weights, const Parts& parts,
-                     const Trees& trees, const Options& options, const Harmless& harmless,
-                     Loopy* loopy) {
+// The pairs of those arcs that may have a gain, head by head.
+void Relaxed::screen(const Sentence& sentence, const Parts& parts, const Trees& trees,
+                     const Options& options, const Harmless& harmless, Loopy* loopy,
+                     Shared* shared) {
     found_.clear();
-    Screen one(scorer, weights, Kind::kSibling, options.bounds->siblings, harmless, &counts.scored,
-               &found_.siblings, parts.n, &apart_[0]);
-    Screen two(scorer, weights, Kind::kGrandparent, options.bounds->grandparents, harmless,
-               &counts.scored, &found_.grandparents, parts.n, &apart_[1]);
+    found_.siblings.reserve(2 * wanted_.size());
+    found_.grandparents.reserve(2 * wanted_.size());
+    PairScores* scores = &shared->scores;
+    first_ = scores->begin(sentence);
+    std::vector<double>&two = shared->two, &up = shared->up;
+    Screen siblings{Kind::kSibling, options.bounds->siblings, harmless, &found_.siblings, scores};
+    Screen grandparents{Kind::kGrandparent, options.bounds->grandparents, harmless,
+                        &found_.grandparents, scores};
     const auto push = [&](Screen* to, int32_t h, int32_t m, int32_t s, int32_t a, int32_t b,
                           double p) {
         const bool known = p >= 0.0;
@@ -203,28 +122,44 @@ void Relaxed::screen(const Scorer& scorer, const float* weights, const Parts& pa
     for (int32_t h = 0; h <= n; ++h) {
         const int32_t first = start_[at(h)], count = start_[at(h) + 1] - first;
         if (count == 0) continue;
-        two_.resize(std::max(two_.size(), at(int64_t{count} * count)));
-        up_.resize(std::max(up_.size(), at(int64_t{count} * (n + 1))));
+        two.resize(std::max(two.size(), at(int64_t{count} * count)));
+        up.resize(std::max(up.size(), at(int64_t{count} * (n + 1))));
         const int32_t into = into_[at(h)], many = into_[at(h) + 1] - into;
         trees.api->head_joints(sums, h, count, &modifier_[at(first)], many, &above_[at(into)],
-                               two_.data(), up_.data());
+                               two.data(), up.data());
         for (int32_t i = 0; i < count; ++i) {
             const int32_t a = child_[at(first + i)], m = modifier_[at(first + i)];
             for (int32_t j = i + 1; j < count; ++j) {
-                push(&one, h, m, modifier_[at(first + j)], a, child_[at(first + j)],
-                     two_[at(i * count + j)]);
+                push(&siblings, h, m, modifier_[at(first + j)], a, child_[at(first + j)],
+                     two[at(i * count + j)]);
             }
         }
         for (int32_t k = into; k < into + many; ++k) {
             const int32_t a = wanted_[at(k)], g = above_[at(k)];
             for (int32_t i = 0; i < count; ++i) {
                 const int32_t m = modifier_[at(first + i)];
-                if (m != g) push(&two, g, h, m, a, child_[at(first + i)], up_[at(g * count + i)]);
+                if (m != g)
+                    push(&grandparents, g, h, m, a, child_[at(first + i)], up[at(g * count + i)]);
             }
         }
     }
-    one.flush();
-    two.flush();
+    counts.scored += found_.size();
+}
+
+// The potentials of those pairs; drops those without a gain, as far as it is known.
+void Relaxed::weigh(const Harmless& harmless, const PairScores& scores) {
+    for (const Kind kind : {Kind::kSibling, Kind::kGrandparent}) {
+        auto& list = kind == Kind::kSibling ? found_.siblings : found_.grandparents;
+        const auto without = [&](Candidate& c) {
+            const int which = PairScores::class_of(kind, pair_slots(kind, c.pair.nodes));
+            c.theta = scores.of(which, first_.count[which]++);
+            if (c.p < 0.0) return false;
+            if (harmless.at(c.p, c.q).holds({c.theta, c.theta})) return true;
+            c.weigh();
+            return !(c.gain > harmless.epsilon());
+        };
+        list.erase(std::remove_if(list.begin(), list.end(), without), list.end());
+    }
     std::sort(found_.grandparents.begin(), found_.grandparents.end(),
               [](const Candidate& a, const Candidate& b) { return before(a.pair, b.pair); });
 }
@@ -324,37 +259,61 @@ void Relaxed::choose(const Options& options, const Parts& parts, const Find& fin
     }
 }
 
-double Relaxed::run(const Scorer& scorer, const float* weights, const Trees& trees,
-                    const Options& options, Parts* parts, std::vector<double>* potentials,
-                    std::vector<double>* beliefs, Loopy* loopy) {
-    counts = {};
+// The pairs that may have a gain above epsilon, to be scored.
+void Relaxed::offer(double epsilon, const Sentence& sentence, const Trees& trees,
+                    const Options& options, const Parts& parts, Loopy* loopy, Shared* shared) {
     const Range &one = options.bounds->siblings.any(), &two = options.bounds->grandparents.any();
     const Range any{std::min(one.least, two.least), std::max(one.most, two.most)};
+    const Harmless& h = shared->thresholds.of(epsilon);
+    list(parts, *loopy, any, h);
+    screen(sentence, parts, trees, options, h, loopy, shared);
+}
+
+void Relaxed::begin(const Sentence& sentence, const Trees& trees, const Options& options,
+                    const Parts& parts, const double* potentials, Loopy* loopy, Shared* shared) {
+    counts = {};
+    log_z_ = loopy->run(parts, potentials, trees, nullptr);
+    offered_ = log_z_ != -INFINITY && options.choice == Choice::kAbove && options.rounds != 0;
+    if (offered_) offer(options.amount, sentence, trees, options, parts, loopy, shared);
+    loopy->leave();
+}
+
+void Relaxed::read(const Options& options, Shared* shared) {
+    if (offered_) weigh(shared->thresholds.of(options.amount), shared->scores);
+}
+
+double Relaxed::end(const Sentence& sentence, const Trees& trees, const Options& options,
+                    Parts* parts, std::vector<double>* potentials, std::vector<double>* beliefs,
+                    Loopy* loopy, Shared* shared) {
     const auto find = [&](double epsilon) {
-        const Harmless& h = harmless(epsilon);
-        list(*parts, *loopy, any, h);
-        screen(scorer, weights, *parts, trees, options, h, loopy);
+        if (!offered_) {
+            shared->scores.clear();
+            offer(epsilon, sentence, trees, options, *parts, loopy, shared);
+            shared->scores.score(shared->weights);
+            weigh(shared->thresholds.of(epsilon), shared->scores);
+        }
+        offered_ = false;
         ask(*parts, trees, epsilon, loopy);
     };
-    for (;;) {
-        beliefs->resize(at(parts->size()));
-        // Beliefs of arcs alone are wanted only where no pair is added.
-        const bool pairs = parts->size() > parts->arcs();
-        const double log_z = loopy->run(*parts, potentials->data(), trees,
-                                        pairs ? beliefs->data() : nullptr, counts.rounds > 0);
-        counts.iterations += loopy->iterations();
-        if (log_z == -INFINITY) return log_z;
+    for (;; ++counts.rounds) {
+        if (counts.rounds > 0) {
+            beliefs->resize(at(parts->size()));
+            log_z_ = loopy->run(*parts, potentials->data(), trees, beliefs->data(), true);
+            counts.iterations += loopy->iterations();
+        }
+        if (log_z_ == -INFINITY) return log_z_;
         bool done = counts.rounds == options.rounds;
         if (!done) {
             choose(options, *parts, find);
             done = !add(parts, potentials, loopy);
         }
-        if (done) {
-            if (!pairs) loopy->tell_arcs(beliefs->data());
-            counts.converged = loopy->converged();
-            return log_z;
+        if (!done) continue;
+        if (counts.rounds == 0) {
+            beliefs->resize(at(parts->arcs()));
+            loopy->tell_arcs(beliefs->data());
         }
-        ++counts.rounds;
+        counts.converged = loopy->converged();
+        return log_z_;
     }
 }
 

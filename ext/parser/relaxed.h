@@ -9,6 +9,7 @@
 #include "parser/bounds.h"
 #include "parser/candidates.h"
 #include "parser/loopy.h"
+#include "parser/pair_scores.h"
 #include "parser/parts.h"
 
 namespace vs::parser {
@@ -33,41 +34,58 @@ class Relaxed {
         bool converged = true;   // whether the messages of the last round have
     };
 
-    // `parts` has arcs, at `potentials`; pairs are added to both. Beliefs (parts,) and Bethe log Z
-    // of what there is then; -inf: no tree.
-    double run(const Scorer& scorer, const float* weights, const Trees& trees,
-               const Options& options, Parts* parts, std::vector<double>* potentials,
-               std::vector<double>* beliefs, Loopy* loopy);
+    // What one thread needs for all sentences.
+    struct Shared {
+        Shared(const Templates& templates, const PairScores::Weights& w)
+            : weights(w), scores(templates) {}
+        const PairScores::Weights weights;
+        PairScores scores;
+        Thresholds thresholds;
+        Memory memory;
+        std::vector<double> two, up;  // joints of the arcs of one head
+    };
+
+    // `parts` has arcs, at `potentials`. Pairs that may be added are to be scored: those of many
+    // sentences at once, before `read` and `end`.
+    void begin(const Sentence& sentence, const Trees& trees, const Options& options,
+               const Parts& parts, const double* potentials, Loopy* loopy, Shared* shared);
+    void read(const Options& options, Shared* shared);
+    // Adds pairs to both. Beliefs (parts,) and Bethe log Z of what there is then; -inf: no tree.
+    double end(const Sentence& sentence, const Trees& trees, const Options& options, Parts* parts,
+               std::vector<double>* potentials, std::vector<double>* beliefs, Loopy* loopy,
+               Shared* shared);
     Counts counts;
 
   private:
     struct Screen;
     static double rest(double p, double q_a, double q_b);
-    const Harmless& harmless(double epsilon);
     // The candidates of a choice; those with a gain above epsilon.
     template <class Find>
     void choose(const Options& options, const Parts& parts, const Find& find);
     void list(const Parts& parts, const Loopy& loopy, const Range& potentials,
               const Harmless& harmless);
     void tell(const Parts& parts, const Loopy& loopy);
-    void screen(const Scorer& scorer, const float* weights, const Parts& parts, const Trees& trees,
-                const Options& options, const Harmless& harmless, Loopy* loopy);
+    void offer(double epsilon, const Sentence& sentence, const Trees& trees, const Options& options,
+               const Parts& parts, Loopy* loopy, Shared* shared);
+    void screen(const Sentence& sentence, const Parts& parts, const Trees& trees,
+                const Options& options, const Harmless& harmless, Loopy* loopy, Shared* shared);
+    void weigh(const Harmless& harmless, const PairScores& scores);
     void ask(const Parts& parts, const Trees& trees, double epsilon, Loopy* loopy);
     bool add(Parts* parts, std::vector<double>* potentials, Loopy* loopy);
     void merge(const std::vector<Candidate>& from, const double* theta, const double* messages,
                std::vector<Parts::Pair>* pairs);
 
-    std::vector<Harmless> harmless_;  // of the thresholds so far
-    std::vector<double> p_, q_;       // (arcs,) P(arc) and P(no arc) of those that are wanted
+    double log_z_ = 0.0;
+    bool offered_ = false;         // the pairs of the first round
+    PairScores::Mark first_ = {};  // of them
+    std::vector<double> p_, q_;    // (arcs,) P(arc) and P(no arc) of those that are wanted
     std::vector<int32_t>
         wanted_;  // arcs that may be in a pair, by modifier; heads; where each begins
     std::vector<int32_t> above_, into_;
     std::vector<int32_t> start_, child_, modifier_, next_;  // the same by head, with modifiers
     Candidates found_;
-    std::vector<PairBounds::Kept> apart_[2];  // of siblings, and of grandparents
     std::vector<Candidate*> open_;
-    std::vector<double> table_;     // (n + 1, n + 1) scores of arcs
-    std::vector<double> two_, up_;  // joints of the arcs of one head
+    std::vector<double> table_;  // (n + 1, n + 1) scores of arcs
     std::vector<dependency::Pair> asked_;
     std::vector<double> joint_, potentials_, messages_;
     std::vector<Parts::Pair> pairs_;

@@ -12,8 +12,13 @@ constexpr int64_t kMostIterations = 1000;
 
 }  // namespace
 
-Worker::Worker(const Templates& templates, const Trees& trees)
-    : templates_(templates), trees_(trees), scorer_(templates) {}
+Worker::Worker(const Templates& templates, const Trees& trees, Memory* memory)
+    : templates_(templates),
+      trees_(trees),
+      own_(memory ? nullptr : std::make_unique<Memory>()),
+      memory_(memory ? memory : own_.get()),
+      scorer_(templates),
+      loopy_(memory_) {}
 
 void Worker::list(int64_t n, const Listed& arcs, bool pairs) {
     if (arcs.head) {
@@ -27,14 +32,14 @@ void Worker::list(int64_t n, const Listed& arcs, bool pairs) {
 
 void Worker::read(const uint32_t* words, int64_t n, const Listed& arcs, bool pairs) {
     list(n, arcs, pairs);
-    scorer_.read(words, n);
+    scorer_.read(words, n, true, pairs);
     known_ = 0;
 }
 
 void Worker::read(const uint32_t* words, int64_t n, const ArcScores& scores, int64_t sentence,
                   bool pairs) {
     list(n, {}, pairs);
-    scorer_.read(words, n, false);
+    scorer_.read(words, n, false, pairs);
     known_ = parts_.arcs();
     scores_.resize(at(known_));
     scores.tell(sentence, scores_.data());
@@ -46,8 +51,7 @@ dependency::Sentence Worker::dense(const double* potentials) {
     for (int64_t a = 0; a < parts_.arcs(); ++a) {
         table_[at(parts_.head[at(a)] * (n + 1) + parts_.modifier[at(a)])] = potentials[a];
     }
-    const int64_t wanted = trees_.api->scratch_size(trees_.kind, n);
-    if (static_cast<int64_t>(scratch_.size()) < wanted) scratch_.resize(at(wanted));
+    memory_->of(trees_, n);
     return {table_.data(), n, trees_.single_root};
 }
 
@@ -60,24 +64,38 @@ double Worker::marginals(const double* potentials, double* out) {
     p_.resize(table_.size());
     dependency::Arcs arcs;
     arcs.marginal = p_.data();
-    const double log_z = trees_.api->marginals(trees_.kind, s, arcs, scratch_.data());
+    const double log_z = trees_.api->marginals(trees_.kind, s, arcs, memory_->scratch.data());
     for (int64_t a = 0; a < parts_.arcs(); ++a) {
         out[a] = p_[at(parts_.head[at(a)] * (s.n + 1) + parts_.modifier[at(a)])];
     }
     return log_z;
 }
 
-double Worker::relax(const float* weights, const Relaxed::Options& options,
-                     std::vector<double>* beliefs) {
-    score(weights);
+void Worker::begin_relaxed(const Relaxed::Options& options, Relaxed::Shared* shared) {
+    score(shared->weights.all);
     loopy_.messages.clear();
-    return relaxed_.run(scorer_, weights, trees_, options, &parts_, &scores_, beliefs, &loopy_);
+    relaxed_.begin(scorer_.sentence(), trees_, options, parts_, scores_.data(), &loopy_, shared);
+}
+
+double Worker::end_relaxed(const Relaxed::Options& options, std::vector<double>* beliefs,
+                           Relaxed::Shared* shared) {
+    return relaxed_.end(scorer_.sentence(), trees_, options, &parts_, &scores_, beliefs, &loopy_,
+                        shared);
+}
+
+double Worker::relax(const Relaxed::Options& options, std::vector<double>* beliefs,
+                     Relaxed::Shared* shared) {
+    shared->scores.clear();
+    begin_relaxed(options, shared);
+    shared->scores.score(shared->weights);
+    read_relaxed(options, shared);
+    return end_relaxed(options, beliefs, shared);
 }
 
 double Worker::best(const double* potentials, const int32_t** heads) {
     const dependency::Sentence s = dense(potentials);
     best_.resize(at(s.n));
-    const double score = trees_.api->best(trees_.kind, s, best_.data(), scratch_.data());
+    const double score = trees_.api->best(trees_.kind, s, best_.data(), memory_->scratch.data());
     heads_.assign(best_.begin(), best_.end());
     *heads = heads_.data();
     return score;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "parser/arcs.h"
@@ -47,7 +48,8 @@ struct Rule {
 // Memory of one worker for one sentence after the other.
 class Worker {
   public:
-    Worker(const Templates& templates, const Trees& trees);
+    // Workers of one thread may have memory in common.
+    Worker(const Templates& templates, const Trees& trees, Memory* memory = nullptr);
 
     // Without `pairs` arcs alone, whatever the order.
     void read(const uint32_t* words, int64_t n, const Listed& arcs, bool pairs = true);
@@ -73,9 +75,18 @@ class Worker {
     }
     // log Z and the marginals of parts under these potentials; -inf: no tree.
     double marginals(const double* potentials, double* out);
-    // Relaxed inference in a sentence that was read without pairs: log Z and beliefs (parts,).
-    double relax(const float* weights, const Relaxed::Options& options,
-                 std::vector<double>* beliefs);
+    // Relaxed inference in a sentence that was read without pairs: the arcs; then, once the pairs
+    // of all sentences that have begun are scored, all of `read`, all of `end`: log Z and beliefs
+    // (parts,).
+    void begin_relaxed(const Relaxed::Options& options, Relaxed::Shared* shared);
+    void read_relaxed(const Relaxed::Options& options, Relaxed::Shared* shared) {
+        relaxed_.read(options, shared);
+    }
+    double end_relaxed(const Relaxed::Options& options, std::vector<double>* beliefs,
+                       Relaxed::Shared* shared);
+    // All of these, of one sentence.
+    double relax(const Relaxed::Options& options, std::vector<double>* beliefs,
+                 Relaxed::Shared* shared);
     const Relaxed::Counts& counts() const { return relaxed_.counts; }
     Loopy& loopy() { return loopy_; }
     // The score and the heads (n,) of the tree whose arcs have most.
@@ -97,12 +108,14 @@ class Worker {
 
     const Templates& templates_;
     const Trees trees_;
+    const std::unique_ptr<Memory> own_;
+    Memory* const memory_;
     Parts parts_;
     Scorer scorer_;
     Loopy loopy_;
     Relaxed relaxed_;
     Program program_;
-    std::vector<double> table_, p_, scratch_, scores_, residual_, gold_;
+    std::vector<double> table_, p_, scores_, residual_, gold_;
     std::vector<int64_t> best_;
     std::vector<int32_t> heads_;
     int64_t known_ = 0;  // parts that have been scored

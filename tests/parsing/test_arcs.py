@@ -77,3 +77,26 @@ def test_a_pruner_keeps_the_same_arcs_whatever_stands_beside_a_sentence() -> Non
             np.testing.assert_array_equal(a.heads, b.heads)
             np.testing.assert_array_equal(a.confidence, b.confidence)
         assert many.summary.pairs > 0
+
+
+@pytest.mark.parametrize("features", ["hashed", "supported"])
+def test_pairs_of_many_sentences_are_scored_as_those_of_one(features: str) -> None:
+    """More sentences than are scored together: each as if it stood alone."""
+    rng = np.random.default_rng(8)
+    if features == "hashed":
+        parser = by_chance(2, 5, prune=False)
+        sentences = [any_sentence(rng, int(n)) for n in rng.integers(0, 28, 1100)]
+    else:
+        parser = train(treebank(60), order=2, epochs=2, prune=False, features=features)
+        sentences = treebank(1100)
+    how: dict[str, Any] = {"constraint": "projective", "single_root": False, "threshold": 1e-5}
+    for rounds in (1, 2):
+        many = list(parser.parse(sentences, "relaxed", max_rounds=rounds, threads=2, **how))
+        pairs = 0
+        for i in (0, 1, 2, 500, 1000, 1022, 1023, 1024, 1025, 1099):
+            alone = parser.parse([sentences[i]], "relaxed", max_rounds=rounds, threads=1, **how)
+            one = next(alone)
+            np.testing.assert_array_equal(one.heads, many[i].heads)
+            np.testing.assert_array_equal(one.confidence, many[i].confidence)
+            pairs += alone.summary.used
+        assert pairs > 0

@@ -1,0 +1,46 @@
+// Weights of many parts of a kind: added up by the class of a part, so that a template and a class
+// are one small table, and a part one number of it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "parser/parts.h"
+
+namespace vs::parser {
+
+// The sum of the three weights of a line that count, in the order in which `score` adds them.
+class ClassWeights {
+  public:
+    // Takes weights without names of a kind of parts. Both stay where they are.
+    ClassWeights(const Templates& templates, Kind kind, const float* weights);
+
+    // Adds the weights up, the first time.
+    void make();
+    const Set& set() const { return set_; }
+    // (mask + 1,) of a template and a class.
+    const float* of(int64_t t, int c) const {
+        const auto i = at(t);
+        return sums_.get() + int64_t{set_.base[i]} * static_cast<int64_t>(classes_.size()) +
+               (int64_t{set_.mask[i]} + 1) * c;
+    }
+
+  private:
+    const Set& set_;
+    const float* weights_;
+    const std::vector<Slots> classes_;
+    std::once_flag made_;
+    std::unique_ptr<float[]> sums_;
+};
+
+// Asks for all weights of a template and a class in order, where so many parts will read most of
+// them anyway.
+inline void fetch(const float* weights, uint32_t mask, int64_t parts) {
+    constexpr int64_t kFloats = 16;  // of a line of the cache
+    if (int64_t{mask} >= kFloats * parts) return;
+    for (int64_t i = 0; i <= int64_t{mask}; i += kFloats) prefetch_line(weights + i);
+}
+
+}  // namespace vs::parser
