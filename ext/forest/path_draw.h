@@ -52,7 +52,6 @@ int draw(const D& d, const typename D::T* a, const typename D::T* message, doubl
     return block * kBlock + k;
 }
 
-
 // A draw in each lane of vectors: the operations of draw() in their order.
 template <class D>
 class DrawsAbreast {
@@ -104,9 +103,8 @@ class DrawsAbreast {
                 }
             });
             for (int q = 0; q < kWide; ++q) {
-                total[q] =
-                    total[q] + (((w[0][q] + w[1][q]) + (w[2][q] + w[3][q])) +
-                                ((w[4][q] + w[5][q]) + (w[6][q] + w[7][q])));
+                total[q] = total[q] + (((w[0][q] + w[1][q]) + (w[2][q] + w[3][q])) +
+                                       ((w[4][q] + w[5][q]) + (w[6][q] + w[7][q])));
                 total[q].store(until_ + b * N + q * Wide::N);
             }
         }
@@ -132,8 +130,8 @@ class DrawsAbreast {
                 }
                 const Wide here = Wide::set1(static_cast<double>(b));
                 found[q] = found[q] + Wide::where_ge(block, here, states - before);
-                end = end + Wide::where_ge(block, here,
-                                           Wide::set1(static_cast<double>(last - first)));
+                end = end +
+                      Wide::where_ge(block, here, Wide::set1(static_cast<double>(last - first)));
                 before = states;
             }
             unusual |= (found[q].ge(end) | block.ge(Wide::set1(static_cast<double>(blocks)))) << at;
@@ -295,8 +293,7 @@ bool sampled_messages(vs::PathPass* pass, Exact<D>& engine, D& d, Lane<D>* lanes
     using T = typename D::T;
     const auto init = [&](Lane<D>& s, int64_t which) {
         T* const alpha = s.alpha;
-        const bool ok =
-            lane_init(s, d, pass->model.arrays, which, typename D::Row(), scratch);
+        const bool ok = lane_init(s, d, pass->model.arrays, which, typename D::Row(), scratch);
         s.alpha = alpha;
         return ok;
     };
