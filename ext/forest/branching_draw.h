@@ -4,7 +4,7 @@
 
 #include "core/sum.h"
 #include "forest/path_best.h"
-#include "forest/path_pass.h"
+#include "forest/path_draw.h"
 #include "forest/branching_pass.h"
 
 namespace VS_NS {

@@ -12,6 +12,7 @@
 #include "forest/likely.h"
 #include "rows/listed_row.h"
 #include "forest/path_best_tasks.h"
+#include "forest/path_draw.h"
 #include "forest/path_island_rows.h"
 #include "forest/path_pass.h"
 #include "islands/bind.h"

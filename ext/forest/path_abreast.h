@@ -17,6 +17,10 @@
 
 namespace VS_NS {
 
+// What stays of each position: nothing but what the next one needs; forward messages; those and
+// local factors, for a pass back.
+enum class Keep { kNothing, kForward, kBoth };
+
 template <class D>
 class Abreast {
   public:
@@ -36,10 +40,11 @@ class Abreast {
                !d.e.sparse_forward;
     }
 
-    // lanes[0..m), at most N. `meets`: messages both ways. `compared`: where marginals are, and not
+    // lanes[0..m), at most N. `compared`: where marginals are, and not
     // kept, or null. `edges`: where what they are made of goes, or null. False: no memory.
-    bool open(Lane<D>* lanes, int m, bool meets, const vs::Comparison* compared,
+    bool open(Lane<D>* lanes, int m, Keep keep, const vs::Comparison* compared,
               const EdgeSink<D>* edges, const D& d, vs::Scratch& scratch) {
+        keep_ = keep;
         if (edges) edges_.open(*edges, lanes, m);
         if (compared && Beside<T>::kFits && !beside_.open(*compared, d.K, scratch)) return false;
         lanes_ = lanes;
@@ -58,11 +63,14 @@ class Abreast {
         a_ = y_ + padded;
         p_ = a_ + padded;
         row_ = p_ + kAtOnce * padded;
-        kept_ = meets ? scratch.array<T>(2 * size_ * rows_) : nullptr;
-        return x_ != nullptr && (kept_ != nullptr) == meets;
+        step_ = keep == Keep::kBoth ? 2 * size_ : size_;
+        kept_ = keep == Keep::kNothing ? nullptr : scratch.array<T>(step_ * rows_);
+        return x_ != nullptr && (kept_ != nullptr) == (keep != Keep::kNothing);
     }
     // Whether all went well in lane r.
     bool well(int r) const { return well_[r]; }
+    // Forward messages of position i (K, N), where they are kept.
+    const T* kept(int64_t i) const { return kept_ + i * step_; }
 
     // Forward messages. False: cancelled.
     bool forward(const Exact<D>& engine, const D& d, Ticker& ticker) {
@@ -77,8 +85,8 @@ class Abreast {
                     if (at > i && at < end) end = at;
                 }
             }
-            const bool go =
-                kept_ ? advance<true>(d, ticker, i, end) : advance<false>(d, ticker, i, end);
+            const bool go = keep_ == Keep::kBoth ? advance<true>(d, ticker, i, end)
+                                                 : advance<false>(d, ticker, i, end);
             if (!go) return false;
             for (int r = 0; r < m_; ++r) {
                 if (end == lanes_[r].enter) run_in(engine, d, r, block(end - 1));
@@ -86,7 +94,7 @@ class Abreast {
             }
             i = end;
         }
-        for (int64_t i = last_; kept_ && i < rows_; ++i) {
+        for (int64_t i = last_; keep_ == Keep::kBoth && i < rows_; ++i) {
             aim(d, i);
             look(d, 1);
             const V top = largest(d.K, x_, d.e.positive);
@@ -151,7 +159,7 @@ class Abreast {
     static void widen(Vec<float> x, Wide* out) { x.widen(out); }
 
     // The numbers of position i: those of all lanes, psi behind alpha.
-    T* block(int64_t i) { return kept_ ? kept_ + 2 * i * size_ : a_; }
+    T* block(int64_t i) { return kept_ ? kept_ + i * step_ : a_; }
     // A row of lane r out of numbers side by side, in the lane's message (Kp,).
     T* row_of(const D& d, int r, const T* from) const {
         T* const row = lanes_[r].message;
@@ -194,7 +202,7 @@ class Abreast {
     }
 
     // Forward messages of [i, end), in which nothing begins or ends.
-    template <bool KEPT>
+    template <bool BOTH>
     bool advance(const D& d, Ticker& ticker, int64_t i, int64_t end) {
         aim(d, i);
         Wide value[kWide], rest[kWide];
@@ -208,7 +216,7 @@ class Abreast {
             for (int k = 0; k < size_; ++k) y_[k] = T(1);
         }
         bool go = true;
-        const bool soon = KEPT && rows_ * size_ * static_cast<int64_t>(sizeof(T)) <= kSoonBytes;
+        const bool soon = BOTH && rows_ * size_ * static_cast<int64_t>(sizeof(T)) <= kSoonBytes;
         T* x = x_;
         for (const int64_t first = i; i < end && go; ++i, x += size_) {
             for (int r = 0; r < m_ && soon; ++r) {
@@ -227,8 +235,8 @@ class Abreast {
             T* const a = block(i);
             const bool normalise = i % D::kEvery == D::kEvery - 1;
             const V high = row_plain_
-                               ? enter<KEPT, true>(d.K, x, top, normalise, a, least, &touched)
-                               : enter<KEPT, false>(d.K, x, top, normalise, a, least, &touched);
+                               ? enter<BOTH, true>(d.K, x, top, normalise, a, least, &touched)
+                               : enter<BOTH, false>(d.K, x, top, normalise, a, least, &touched);
             if (normalise) {
                 const V by = powers(high, ~0u);
                 row_plain_ ? scale<true>(d.K, by, x, a) : scale<false>(d.K, by, x, a);
@@ -251,14 +259,14 @@ class Abreast {
     }
     // psi = exp(x - top) and a = psi * y, not yet scaled where `normalise`: then returns the
     // largest. Where psi is not kept, `touched` is above 0 from an entry of y below `least` on.
-    template <bool KEPT, bool PLAIN>
+    template <bool BOTH, bool PLAIN>
     VS_INLINE V enter(int K, T* scores, V top, bool normalise, T* a, V least, V* touched) {
         const V floor = V::set1(Floor<T>::kMessage);
         V high = V::set1(T(0));
         for (int k = 0; k < K; ++k) {
             const V x = V::load(scores + k * N), y = V::load(y_ + k * N);
             const V psi = PLAIN ? exp_floor<T>(x - top) : exp_shifted<T>(x, top);
-            if (KEPT) {
+            if (BOTH) {
                 psi.store(a + size_ + k * N);
             } else {  // as row_within; where nothing is forbidden no entry is 0
                 const V below = least - y;
@@ -443,9 +451,11 @@ class Abreast {
     T *x_ = nullptr, *p_ = nullptr;  // (kAtOnce, K, N): scores, products,
     T *y_ = nullptr, *a_ = nullptr;  // (K, N): what comes in, what goes out
     T* row_ = nullptr;               // (N, Kp)
-    T* kept_ = nullptr;              // (rows, 2, K, N): forward messages, local factors
-    const T* scores_[N];             // the next rows
-    T* to_[N];                       // rows of marginals, or null
+    T* kept_ = nullptr;              // (rows, 1 or 2, K, N): forward messages, local factors
+    int64_t step_ = 0;               // from one position's to the next
+    Keep keep_ = Keep::kNothing;
+    const T* scores_[N];  // the next rows
+    T* to_[N];            // rows of marginals, or null
     EdgesBeside<D> edges_;
     Beside<T> beside_;    // or what they are compared with
     bool plain_ = false;  // nothing has been forbidden; nor in this row
@@ -457,35 +467,5 @@ class Abreast {
     T touched_[N] = {};  // above 0: an entry that a floor may have made
     T least_[N] = {}, most_[N] = {}, added_[N] = {};  // least mass; largest, all that floors added
 };
-
-// Passes of lanes[0..m), longest first, as far as they can be had side by side: what is left to
-// Exact moves to the front, in order, with its number in `which`. Returns how many, or -1:
-// cancelled.
-template <class D, class Finish>
-int abreast(const Exact<D>& engine, const D& d, Ticker& ticker, Lane<D>* lanes, int m, bool meets,
-            const vs::Comparison* compared, const EdgeSink<D>* edges, vs::Scratch& scratch,
-            int* which, Finish finish) {
-    constexpr int N = Abreast<D>::N;
-    int left = 0;
-    for (int first = 0; first < m; first += N) {
-        const int size = m - first < N ? m - first : N;
-        const vs::Scratch::Mark mark = scratch.mark();
-        Abreast<D> group;
-        const bool worth =
-            2 * size > N && group.open(lanes + first, size, meets, compared, edges, d, scratch);
-        if (worth && !(group.forward(engine, d, ticker) && (!meets || group.backward(d, ticker)))) {
-            return -1;
-        }
-        for (int r = first; r < first + size; ++r) {
-            if (worth && group.well(r - first)) {
-                finish(lanes[r]);
-            } else {
-                which[left++] = r;
-            }
-        }
-        scratch.rewind(mark);
-    }
-    return left;
-}
 
 }  // namespace VS_NS

@@ -118,10 +118,12 @@ void PathCall::exact(const std::vector<int64_t>& some, bool may_cut) {
 void PathCall::sample() {
     // How many sequences a task draws from together: bits do not depend on it, and every thread has
     // some tasks.
-    constexpr int64_t kTogether = 4, kTasks = 4;
+    constexpr int64_t kTasks = 4;
+    const int64_t together = c_.n_labels <= kAbreast32 ? sequences_together(c_) : 4;
     const std::vector<int64_t> order = by_length(order_);
     const int64_t n = static_cast<int64_t>(order.size());
-    const int64_t group = std::clamp(n / (kTasks * r_.threads), int64_t{1}, kTogether);
+    const int64_t tasks = r_.threads > 1 ? kTasks * r_.threads : 1;
+    const int64_t group = std::clamp(n / tasks, int64_t{1}, together);
     PathPass p;
     fill(p);
     p.order = order.data();

@@ -26,6 +26,37 @@ inline void end_items(vs::PathPass* pass, bool chunks, int64_t first, int64_t la
     }
 }
 
+// Passes of lanes[0..m), longest first, as far as they can be had side by side: what is left to
+// Exact moves to the front, in order, with its number in `which`. Returns how many, or -1:
+// cancelled.
+template <class D, class Finish>
+int abreast(const Exact<D>& engine, const D& d, Ticker& ticker, Lane<D>* lanes, int m, Keep keep,
+            const vs::Comparison* compared, const EdgeSink<D>* edges, vs::Scratch& scratch,
+            int* which, Finish finish) {
+    constexpr int N = Abreast<D>::N;
+    int left = 0;
+    for (int first = 0; first < m; first += N) {
+        const int size = m - first < N ? m - first : N;
+        const vs::Scratch::Mark mark = scratch.mark();
+        Abreast<D> group;
+        const bool worth =
+            2 * size > N && group.open(lanes + first, size, keep, compared, edges, d, scratch);
+        if (worth && !(group.forward(engine, d, ticker) &&
+                       (keep == Keep::kNothing || group.backward(d, ticker)))) {
+            return -1;
+        }
+        for (int r = first; r < first + size; ++r) {
+            if (worth && group.well(r - first)) {
+                finish(lanes[r]);
+            } else {
+                which[left++] = r;
+            }
+        }
+        scratch.rewind(mark);
+    }
+    return left;
+}
+
 // m lanes side by side: chunks, or sequences of the order.
 template <class D>
 void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t first, int m,
@@ -79,8 +110,9 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
         if (ok && fits && Abreast<D>::serves(d)) {
             const vs::Scratch::Mark mark = scratch.mark();
             if (edges && !sink.open(d, m, true, scratch)) return end_all(vs::kNoMemory);
-            const int left = abreast(engine, d, ticker, lanes, m, !pass->one_way, pass->compared,
-                                     edges ? &sink : nullptr, scratch, which, finish);
+            const int left =
+                abreast(engine, d, ticker, lanes, m, pass->one_way ? Keep::kNothing : Keep::kBoth,
+                        pass->compared, edges ? &sink : nullptr, scratch, which, finish);
             if (left < 0) return end_all(vs::kCancelled);
             m = left;
             scratch.rewind(mark);
@@ -250,132 +282,6 @@ void split_task(vs::PathPass* pass, int64_t which, bool open) {
     s.added += b.added;
     require_little_added(s);
     finish_lane(pass, d, s);
-}
-
-// Forward messages to draw from: of forward passes where these know their own error, else of
-// passes both ways, of which one that went well proves them right.
-template <class D>
-bool sampled_messages(vs::PathPass* pass, Exact<D>& engine, D& d, Lane<D>* lanes, int m,
-                      int64_t first, vs::Scratch& scratch) {
-    using T = typename D::T;
-    const auto init = [&](Lane<D>& s, int64_t which) {
-        T* const alpha = s.alpha;
-        const bool ok =
-            lane_init(s, d, pass->model.arrays, pass->order[which], typename D::Row(), scratch);
-        s.alpha = alpha;
-        return ok;
-    };
-    for (int r = 0; r < m; ++r) {
-        Lane<D>& s = lanes[r];
-        s.alpha = nullptr;
-        if (!init(s, first + r)) return false;
-        s.alpha = scratch.array<T>(s.n * s.stride);
-    }
-    if (scratch.failed) return false;
-    const bool alone = D::kUnit == 1.0 || sizeof(T) == 8 || !d.floors();
-    const bool finished = !alone || engine.group_forward(lanes, m, Role::kPass);
-    for (int r = 0; r < m; ++r) {
-        Lane<D>& s = lanes[r];
-        if (!finished) s.status = vs::kCancelled;
-        if (alone && s.status == vs::kOk && !(s.log_end > D::kLeastEnd)) s.status = vs::kWiden;
-        if (alone && s.status != vs::kWiden) continue;
-        if (!init(s, first + r)) return false;
-        NoSink sink;
-        if (!engine.group(&s, 1, sink)) s.status = vs::kCancelled;
-        require_little_added(s);
-    }
-    return true;
-}
-
-// Numbers that draw() needs: weights, and their sums by blocks.
-inline int64_t draw_size(int64_t stride) { return stride + 8 + (stride + 8) / 8; }
-
-// Backward sampling: x_n ~ alpha_n, then x_i ~ alpha_i(.) E(., x_{i+1}). Samples and sequences go
-// along together, so that a draw need not wait for another.
-template <class D>
-void sample_task(vs::PathPass* pass, vs::Item item, int worker) {
-    using T = typename D::T;
-    const vs::Chains& c = pass->model.arrays;
-    vs::Scratch& scratch = pass->scratch[worker];
-    scratch.reset();
-    const int64_t stride = Tiling<T>(c.n_labels).Kp;
-    T* tmp = scratch.array<T>(3 * stride);
-    double* weight = scratch.array<double>(draw_size(stride));
-    const int m = static_cast<int>(item.last - item.first);
-    Lane<D> lanes[vs::kMostTogether];
-    lanes[0].n = 0;  // no compiler knows that m > 0
-    const auto end_all = [&](vs::Status status) {
-        for (int64_t q = item.first; q < item.last; ++q) pass->status[pass->order[q]] = status;
-    };
-    if (scratch.failed) return end_all(vs::kNoMemory);
-    std::memset(tmp, 0, sizeof(T) * static_cast<size_t>(3 * stride));
-    const Input<typename D::In> in(c);
-    const Packed<T> packed = packed_view<T>(*pass->packing);
-    D d(in, packed, tmp);
-    if (!d.open(scratch)) return end_all(vs::kNoMemory);
-    Ticker ticker(pass->control, worker == 0, c.n_labels, D::kSlower);
-    Exact<D> engine(d, ticker);
-    if (!sampled_messages(pass, engine, d, lanes, m, item.first, scratch)) {
-        return end_all(vs::kNoMemory);
-    }
-    T* column = tmp + 2 * stride;
-    int64_t* const states = pass->states;
-    for (int64_t i = lanes[0].n - 1; i >= 0; --i) {
-        for (int q = 0; q < m; ++q) {
-            Lane<D>& s = lanes[q];
-            if (i >= s.n || s.status != vs::kOk) continue;
-            for (int64_t r = 0; r < pass->size; ++r) {
-                if (!ticker.go_on()) return end_all(vs::kCancelled);
-                const int64_t at = r * c.n_positions + s.begin + i;
-                const T* message = nullptr;
-                if (i + 1 < s.n) {
-                    message =
-                        d.column_message(s.edge + i, static_cast<int>(states[at + 1]), column);
-                }
-                states[at] = draw(d, s.alpha + i * stride, message, pass->uniforms[at], weight);
-            }
-        }
-    }
-    for (int q = 0; q < m; ++q) finish_lane(pass, d, lanes[q]);
-}
-
-// The state k at which sum_{j <= k} weight_j first exceeds u sum_j weight_j; `weight`: see
-// draw_size. Blocks are added up before they are looked into, so that few additions wait for
-// others, and entries are counted, since no processor guesses where a sum exceeds a random number.
-template <class D>
-int draw(const D& d, const typename D::T* a, const typename D::T* message, double u,
-         double* weight) {
-    constexpr int kBlock = 8;
-    d.weights(a, message, weight);
-    int K = d.K;
-    for (; K % kBlock; ++K) weight[K] = 0.0;
-    double* const until = weight + K;  // the sum of blocks up to each
-    const int blocks = K / kBlock;
-    double total = 0.0;
-    for (int b = 0; b < blocks; ++b) {
-        const double* w = weight + b * kBlock;
-        total += ((w[0] + w[1]) + (w[2] + w[3])) + ((w[4] + w[5]) + (w[6] + w[7]));
-        until[b] = total;
-    }
-    const double target = u * total;
-    int block = 0;
-    for (int b = 0; b < blocks; ++b) block += target < until[b] ? 0 : 1;
-    if (block == blocks) {  // u is next to 1: the last block that has weight
-        do --block;
-        while (block > 0 && !(until[block] > until[block - 1]));
-    }
-    const double* w = weight + block * kBlock;
-    double sum = block > 0 ? until[block - 1] : 0.0;
-    int k = 0;
-    for (int j = 0; j < kBlock; ++j) {
-        sum += w[j];
-        k += target < sum ? 0 : 1;
-    }
-    if (k == kBlock) {  // the same within a block, whose sum was rounded otherwise
-        do --k;
-        while (k > 0 && !(w[k] > 0.0));
-    }
-    return block * kBlock + k;
 }
 
 }  // namespace VS_NS

@@ -116,9 +116,13 @@ class Scores {
             return x + static_cast<double>(edge[states_[i - 1] * K_ + states_[i]]);
         };
         int64_t i = c_.offset[s];
-        const int64_t last = c_.offset[s + 1] - 1;
+        const int64_t end = c_.offset[s + 1], last = c_.end ? end - 1 : end;
         ScoreSum sum;
-        sum.add_to_sum<0>(of(i, position_of(c_, s, i)));
+        if (c_.start || i == last) {
+            sum.add_to_sum<0>(of(i, position_of(c_, s, i)));
+        } else {
+            sum.add_to_sum<0>(static_cast<double>(unary[i * K_ + states_[i]]));
+        }
         for (++i; i + kStep <= last; i += kStep) {
             double x[kSums] = {};
             for (int64_t j = 0; j < kStep; ++j, edge += table) {
@@ -127,7 +131,7 @@ class Scores {
             sum.add_some(x);
         }
         for (; i < last; ++i, edge += table) sum.add_to_sum<0>(next(i));
-        if (i == last) sum.add_to_sum<1>(of(i, position_of(c_, s, i)));
+        if (i < end) sum.add_to_sum<1>(of(i, position_of(c_, s, i)));
         return sum.total();
     }
 

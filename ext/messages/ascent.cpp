@@ -1,7 +1,10 @@
 #include "messages/crossings.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <memory>
+#include <new>
 
 namespace vs::messages {
 
@@ -85,7 +88,7 @@ void Network::Field::assess(bool joints) {
     std::vector<std::pair<int64_t, int64_t>> steps;
     std::vector<Numbers> ahead, towards;
     Numbers back, mass, row, more;
-    assess_crossings(joints);
+    assess_crossings();
     for (int64_t f : outside) {
         if (crosses[at(f)]) continue;
         const int64_t first = l.factor_ptr_[at(f)];
@@ -235,6 +238,8 @@ void Network::Climb::go(int64_t max_iterations, double tolerance, bool caller, C
     bound = now.bound;
     scale = now.scale;
     double step = 1.0, finest = 1e-12;
+    int64_t patience = 0, quiet = 0;  // whole steps before a longer one, and since the last try
+    bool longer = false;
     for (int64_t i = 0; i < max_iterations && !run.converged; ++i) {
         before.q = now.q;
         before.joint = now.joint;
@@ -243,7 +248,7 @@ void Network::Climb::go(int64_t max_iterations, double tolerance, bool caller, C
         before.next_node.swap(now.next_node);
         before.next_table.swap(now.next_table);
         before.value = now.value;
-        bool gained = false;
+        bool gained = false, whole = true;
         while (!gained && step >= finest) {
             if (now.ended(0)) {
                 status = kCancelled;
@@ -254,7 +259,12 @@ void Network::Climb::go(int64_t max_iterations, double tolerance, bool caller, C
             if (gained) now.assess(false);
             gained = gained && now.value >= before.value && now.bound >= bound;
             if (!gained) step *= 0.5;
+            whole = whole && gained;
         }
+        // A longer step that fails costs as much as one that gains: after each more steps pass
+        // before the next try.
+        quiet = whole ? quiet + 1 : 0;
+        patience = whole ? (longer ? 0 : patience) : std::min<int64_t>(2 * patience + 1, 7);
         run.updates += now.l.n_;
         if (!gained) {
             now.node = before.node;
@@ -275,7 +285,8 @@ void Network::Climb::go(int64_t max_iterations, double tolerance, bool caller, C
         run.residuals.push_back(moved);
         run.converged = moved <= tolerance * step || !gained;
         finest = kFiner * step;
-        step = std::min(1.0, 2.0 * step);
+        longer = step < 1.0 && quiet >= patience;
+        if (longer) step = std::min(1.0, 2.0 * step);
         if (caller) control->done.store(i + 1);
     }
 }
@@ -286,37 +297,50 @@ Status Network::structured(const double* local, int64_t starts, int64_t count,
                            double* q, double* joints, uint8_t* held, int64_t* best, double* bound,
                            double* scale) {
     struct Job {
-        std::vector<Climb> climb;
+        const Field& first;
+        std::vector<std::unique_ptr<Climb>> climb;
+        const double *node, *table;
         int64_t max_iterations;
         double tolerance;
         Control* control;
+        std::atomic<bool> failed{false};
         static void task(void* context, int64_t i, int worker) {
             Job& w = *static_cast<Job*>(context);
-            w.climb[at(i)].go(w.max_iterations, w.tolerance, worker == 0, w.control);
+            try {
+                w.climb_from(i, worker);
+            } catch (const std::bad_alloc&) {  // must not leave a worker of the pool
+                w.failed.store(true);
+            }
         }
-    } work{{}, max_iterations, tolerance, control};
+        void climb_from(int64_t i, int worker) {
+            const Network& l = first.l;
+            const int64_t n = l.var_at_.back(), m = l.table_at_.back();
+            Climb& c = *(climb[at(i)] = std::make_unique<Climb>(first));
+            c.now.node.assign(node + i * n, node + (i + 1) * n);
+            c.now.table.assign(table + i * m, table + (i + 1) * m);
+            for (int64_t f : c.now.outside) {
+                std::fill(c.now.table.begin() + l.table_at_[at(f)],
+                          c.now.table.begin() + l.table_at_[at(f + 1)], 0.0);
+            }
+            c.go(max_iterations, tolerance, worker == 0, control);
+        }
+    };
     const int64_t n = var_at_.back(), m = table_at_.back();
     const Field first(*this, local, count, forest, control);
     if (control->stop.load()) return kCancelled;
-    for (int64_t s = 0; s < starts; ++s) {
-        work.climb.emplace_back(first);
-        Field& now = work.climb.back().now;
-        now.node.assign(node + s * n, node + (s + 1) * n);
-        now.table.assign(table + s * m, table + (s + 1) * m);
-        for (int64_t f : now.outside) {
-            std::fill(now.table.begin() + table_at_[at(f)],
-                      now.table.begin() + table_at_[at(f + 1)], 0.0);
-        }
-    }
     run_ = RunProgress();
     *best = 0;
     *bound = NAN;
-    if (!work.climb[0].now.possible) return kOk;
-    g_pool->run_plan(Plan("starts", starts), Job::task, &work, workers(threads), control);
+    if (!first.possible) return kOk;
+    threads = workers(threads);
+    Job work{first, {}, node, table, max_iterations, tolerance, control};
+    work.climb.resize(at(starts));
+    g_pool->run_plan(Plan("starts", starts), Job::task, &work, threads, control);
+    if (work.failed.load()) throw std::bad_alloc();
     if (control->stop.load()) return kCancelled;
     *best = -1;
     for (int64_t s = 0; s < starts; ++s) {
-        Climb& c = work.climb[at(s)];
+        Climb& c = *work.climb[at(s)];
         if (c.status != kOk || (*best >= 0 && !(c.bound > *bound))) continue;
         *best = s;
         *bound = c.bound;
@@ -328,9 +352,10 @@ Status Network::structured(const double* local, int64_t starts, int64_t count,
         std::copy(c.now.inside.begin(), c.now.inside.end(), held);
     }
     if (*best < 0) return kInfeasible;
-    Field& now = work.climb[at(*best)].now;
+    Field& now = work.climb[at(*best)]->now;
     now.caller = true;
     now.assess(true);
+    now.crossing_joints(threads);
     if (control->stop.load()) return kCancelled;
     std::copy(now.joint.begin(), now.joint.end(), joints);
     return kOk;

@@ -14,7 +14,10 @@ void Network::Field::find_crossings() {
             if (e == above[at(f)]) continue;
             const int64_t v = l.edge_var_[at(e)];
             hard[at(v)] = hard[at(parent_of(v))] + (pair[at(f)] ? 0 : 1);
-            if (pair[at(f)]) downwards.push_back(v);
+            if (!pair[at(f)]) continue;
+            const int64_t p = parent_of(v);
+            downwards.push_back(
+                {v, p, l.var_at_[at(v)], l.var_at_[at(p)], l.table_at_[at(f)], e > first});
         }
     }
     for (int64_t f : outside) {
@@ -25,7 +28,16 @@ void Network::Field::find_crossings() {
         if (root[at(u)] != root[at(v)] || l.card_[at(u)] != 2 || l.card_[at(v)] != 2) continue;
         const double* t = table_of(f);
         if (!std::all_of(t, t + 4, [](double x) { return x > -INFINITY; })) continue;
-        Crossing c{f, u, v, -1, t[2] - t[0], t[1] - t[0], t[3] - t[2] - t[1] + t[0]};
+        Crossing c{f,
+                   u,
+                   v,
+                   -1,
+                   l.var_at_[at(u)],
+                   l.var_at_[at(v)],
+                   l.table_at_[at(f)],
+                   t[2] - t[0],
+                   t[1] - t[0],
+                   t[3] - t[2] - t[1] + t[0]};
         while (u != v) {
             if (depth[at(u)] >= depth[at(v)]) {
                 u = parent_of(u);
@@ -45,22 +57,20 @@ void Network::Field::find_crossings() {
 void Network::Field::read_links() {
     tie.resize(downwards.size());
     for (size_t i = 0; i < downwards.size(); ++i) {
-        const int64_t v = downwards[i];
-        const int64_t e = up[at(v)], f = l.edge_factor_[at(e)], above_v = parent_of(v);
-        const bool own_last = e > above[at(f)];
-        const double* p = joint.data() + l.table_at_[at(f)];
-        Link& k = link[at(v)];
+        const Below& d = downwards[i];
+        const double* p = joint.data() + d.table;
+        Link& k = link[at(d.v)];
         k.joint[0] = p[0];
-        k.joint[1] = own_last ? p[1] : p[2];
-        k.joint[2] = own_last ? p[2] : p[1];
+        k.joint[1] = d.is_last ? p[1] : p[2];
+        k.joint[2] = d.is_last ? p[2] : p[1];
         k.joint[3] = p[3];
         k.covariance = p[0] * p[3] - p[1] * p[2];
-        const double *a = q.data() + l.var_at_[at(above_v)], *b = q.data() + l.var_at_[at(v)];
+        const double *a = q.data() + d.at_above, *b = q.data() + d.at_v;
         const double va = a[0] * a[1], vb = b[0] * b[1];
         const bool some = va > 0.0 && vb > 0.0 && k.covariance != 0.0;
         const double r = some ? std::min(1.0, std::fabs(k.covariance) / std::sqrt(va * vb)) : 0.0;
-        const Way& from = way_to[at(above_v)];
-        Way& way = way_to[at(v)];
+        const Way& from = way_to[at(d.above)];
+        Way& way = way_to[at(d.v)];
         tie[i] = r;
         k.is_weak = !(r > kWeak) || !(std::fabs(k.covariance) > kWeak);
         way.negative = from.negative + (k.covariance < 0.0 ? 1 : 0);
@@ -68,8 +78,8 @@ void Network::Field::read_links() {
     }
     level().logs(tie.data(), static_cast<int64_t>(tie.size()));
     for (size_t i = 0; i < downwards.size(); ++i) {
-        const Way& from = way_to[at(parent_of(downwards[i]))];
-        Way& way = way_to[at(downwards[i])];
+        const Way& from = way_to[at(downwards[i].above)];
+        Way& way = way_to[at(downwards[i].v)];
         const bool some = tie[i] > -INFINITY;
         way.log_size = from.log_size + (some ? tie[i] : 0.0);
         way.zeros = from.zeros + (some ? 0 : 1);
@@ -146,6 +156,25 @@ void Network::Field::joint_of(const Crossing& c, double* out) const {
                 p[0] * left[2 * x] * right[2 * y] + p[1] * left[2 * x + 1] * right[2 * y + 1];
         }
     }
+}
+
+namespace {
+
+constexpr int64_t kJoints = 256;  // of crossings, by one task
+
+}  // namespace
+
+void Network::Field::crossing_joints(int threads) {
+    const int64_t n = static_cast<int64_t>(crossing.size());
+    const auto some = [](void* context, int64_t task, int) {
+        Field& field = *static_cast<Field*>(context);
+        const int64_t all = static_cast<int64_t>(field.crossing.size());
+        for (int64_t i = kJoints * task; i < std::min(all, kJoints * (task + 1)); ++i) {
+            const Crossing& c = field.crossing[at(i)];
+            field.joint_of(c, field.joint.data() + c.table);
+        }
+    };
+    g_pool->run_plan(Plan("joints", (n + kJoints - 1) / kJoints), some, this, threads, control);
 }
 
 }  // namespace vs::messages

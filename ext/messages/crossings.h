@@ -19,7 +19,7 @@
 
 namespace vs::messages {
 
-inline void Network::Field::assess_crossings(bool joints) {
+inline void Network::Field::assess_crossings() {
     if (crossing.empty()) return;
     read_links();
     crossed.assign(at(l.n_), 0.0);
@@ -32,30 +32,27 @@ inline void Network::Field::assess_crossings(bool joints) {
         product[i] = some ? std::min(0.0, a.log_size + b.log_size - 2.0 * m.log_size) : -INFINITY;
     }
     level().exps(product.data(), static_cast<int64_t>(product.size()));
-    for (size_t i = 0; i < crossing.size() && !(joints && ended(i)); ++i) {
+    for (size_t i = 0; i < crossing.size(); ++i) {
         const Crossing& c = crossing[i];
         const Way &a = way_to[at(c.u)], &b = way_to[at(c.v)];
-        const double* p = q.data() + l.var_at_[at(c.u)];
-        const double* r = q.data() + l.var_at_[at(c.v)];
+        const double *p = q.data() + c.at_u, *r = q.data() + c.at_v;
         const double vp = p[0] * p[1], vr = r[0] * r[1];
         double cov = product[i] * std::sqrt(vp * vr);
         cov = (a.negative + b.negative) % 2 == 0 ? cov : -cov;
         // No probability is negative.
         cov = std::min(cov, std::min(p[1] * r[0], p[0] * r[1]));
         cov = std::max(cov, -std::min(p[1] * r[1], p[0] * r[0]));
-        const double* theta = table_of(c.factor);
-        double* out = joint.data() + l.table_at_[at(c.factor)];
+        const double* t = theta.data() + c.table;
         const double own[4] = {p[0] * r[0] + cov, p[0] * r[1] - cov, p[1] * r[0] - cov,
                                p[1] * r[1] + cov};
         // Without zeros of its own.
-        value += (own[0] * theta[0] + own[1] * theta[1]) + (own[2] * theta[2] + own[3] * theta[3]);
-        scale += (own[0] * std::fabs(theta[0]) + own[1] * std::fabs(theta[1])) +
-                 (own[2] * std::fabs(theta[2]) + own[3] * std::fabs(theta[3]));
-        if (joints) joint_of(c, out);
+        value += (own[0] * t[0] + own[1] * t[1]) + (own[2] * t[2] + own[3] * t[3]);
+        scale += (own[0] * std::fabs(t[0]) + own[1] * std::fabs(t[1])) +
+                 (own[2] * std::fabs(t[2]) + own[3] * std::fabs(t[3]));
         const double given_u = vp > 0.0 ? r[1] - cov / p[0] : r[1];  // p(v = 1 | u = 0)
         const double given_v = vr > 0.0 ? p[1] - cov / r[0] : p[1];
-        next_node[at(l.var_at_[at(c.u)] + 1)] += c.alpha + c.both * given_u;
-        next_node[at(l.var_at_[at(c.v)] + 1)] += c.beta + c.both * given_v;
+        next_node[at(c.at_u + 1)] += c.alpha + c.both * given_u;
+        next_node[at(c.at_v + 1)] += c.beta + c.both * given_v;
         const double w = c.both * cov;
         ends[at(c.u)] += w;
         ends[at(c.v)] += w;
@@ -66,7 +63,7 @@ inline void Network::Field::assess_crossings(bool joints) {
     // Sums over subtrees; `ends` becomes twice what has a variable in between.
     for (double& x : ends) x = -x;
     for (size_t i = downwards.size(); i-- > 0;) {
-        const int64_t v = downwards[i], above_v = parent_of(v);
+        const int64_t v = downwards[i].v, above_v = downwards[i].above;
         crossed[at(above_v)] += crossed[at(v)];
         ends[at(v)] += crossed[at(v)];
         ends[at(above_v)] += crossed[at(v)];
@@ -85,15 +82,14 @@ inline void Network::Field::assess_crossings(bool joints) {
         const Crossing& c = crossing[i];
         if (way_to[at(c.u)].weak + way_to[at(c.v)].weak != 2 * way_to[at(c.meet)].weak) walk(c);
     }
-    for (int64_t v : downwards) {
-        const double both = crossed[at(v)];
+    for (const Below& d : downwards) {
+        const double both = crossed[at(d.v)];
         if (both == 0.0) continue;
-        const int64_t e = up[at(v)], f = l.edge_factor_[at(e)], above_v = parent_of(v);
-        next_table[at(l.table_at_[at(f)] + 3)] += both;
-        const double *p = link[at(v)].joint, *own = q.data() + l.var_at_[at(v)];
-        const double* top = q.data() + l.var_at_[at(above_v)];
-        if (top[0] > 0.0) next_node[at(l.var_at_[at(above_v)] + 1)] -= both * p[1] / top[0];
-        if (own[0] > 0.0) next_node[at(l.var_at_[at(v)] + 1)] -= both * p[2] / own[0];
+        next_table[at(d.table + 3)] += both;
+        const double *p = link[at(d.v)].joint, *own = q.data() + d.at_v;
+        const double* top = q.data() + d.at_above;
+        if (top[0] > 0.0) next_node[at(d.at_above + 1)] -= both * p[1] / top[0];
+        if (own[0] > 0.0) next_node[at(d.at_v + 1)] -= both * p[2] / own[0];
     }
 }
 

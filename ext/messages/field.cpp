@@ -11,6 +11,7 @@ void Network::Field::root_forest() {
     order = forest.factor;
     above.assign(at(l.n_factors_), -1);
     std::fill(up.begin(), up.end(), -1);
+    std::fill(parent.begin(), parent.end(), -1);
     for (int64_t r : forest.roots) {
         root[at(r)] = r;
         depth[at(r)] = 0;
@@ -22,6 +23,7 @@ void Network::Field::root_forest() {
             const int64_t u = l.edge_var_[at(c)];
             if (c == e) continue;
             up[at(u)] = c;
+            parent[at(u)] = v;
             root[at(u)] = root[at(v)];
             depth[at(u)] = depth[at(v)] + 1;
         }

@@ -29,10 +29,11 @@ struct Network::Field {
     const Network& l;
     const double* local;
     Control* control;
-    bool caller = true;          // this is the thread that polls
-    std::vector<int64_t> order;  // forest factors from the roots on
-    std::vector<int64_t> above;  // of a factor: the edge to the variable above it
-    std::vector<int64_t> up;     // of a variable: the edge to the factor above it, or -1
+    bool caller = true;           // this is the thread that polls
+    std::vector<int64_t> order;   // forest factors from the roots on
+    std::vector<int64_t> above;   // of a factor: the edge to the variable above it
+    std::vector<int64_t> up;      // of a variable: the edge to the factor above it, or -1
+    std::vector<int64_t> parent;  // the variable above, or -1 at a root
     std::vector<int64_t> depth, root, outside;  // of a variable; factors that are not in the forest
     std::vector<char> inside;
     Numbers q, joint, node, table;  // marginals and tables' joints; the parameters they come from
@@ -54,6 +55,7 @@ struct Network::Field {
           local(loc),
           control(calls),
           up(at(l.n_), -1),
+          parent(at(l.n_), -1),
           depth(at(l.n_), 0),
           root(at(l.n_), -1),
           inside(at(l.n_factors_), 0),
@@ -80,9 +82,7 @@ struct Network::Field {
     }
 
     int64_t arity(int64_t f) const { return l.factor_ptr_[at(f + 1)] - l.factor_ptr_[at(f)]; }
-    int64_t parent_of(int64_t v) const {  // the variable above, or -1 at a root
-        return up[at(v)] < 0 ? -1 : l.edge_var_[at(above[at(l.edge_factor_[at(up[at(v)])])])];
-    }
+    int64_t parent_of(int64_t v) const { return parent[at(v)]; }
 
     void root_forest();
     void find_terms();
@@ -129,11 +129,16 @@ struct Network::Field {
     // zeros of its own: its table is c + alpha x + beta y + both x y.
     struct Crossing {
         int64_t factor, u, v, meet;  // meet: where the ways up from u and v meet
+        int64_t at_u, at_v, table;   // of its entries
         double alpha, beta, both;
     };
     std::vector<Crossing> crossing;
-    std::vector<int64_t> downwards;  // variables below others, parents first
-    std::vector<char> crosses;       // of a factor
+    struct Below {  // a variable below another by a pair
+        int64_t v, above, at_v, at_above, table;
+        bool is_last;  // of the two
+    };
+    std::vector<Below> downwards;  // parents first
+    std::vector<char> crosses;     // of a factor
     // The joint of a variable with the one above, (above, own).
     struct Link {
         double joint[4], covariance;
@@ -156,14 +161,17 @@ struct Network::Field {
     // The part of assess() for crossings, without a walk along their paths: Cov(u, v) is a product
     // of correlations, and what a pair adds to each table that its path goes through is
     // both Cov(u, v) / Cov(of that table), so that sums over subtrees have those of all pairs.
-    void assess_crossings(bool joints);
+    void assess_crossings();
     // Along the path of one: what a nearly independent pair of variables, or a certain one, hides.
     void walk(const Crossing& c);
     std::vector<int64_t> way, back;  // its scratch
     Numbers towards, from;
     void joint_of(const Crossing& c, double* out) const;
+    // Those of all crossings, after assess().
+    void crossing_joints(int threads);
 
-    // The value of q, and where a whole step leads. `joints`: those of other pairs, too.
+    // The value of q, and where a whole step leads. `joints`: those of other pairs than crossings,
+    // too.
     void assess(bool joints);
 
     // A zero of a factor outside the forest is finite during the ascent; the bound has it as it is.

@@ -137,6 +137,8 @@ VS_INLINE double around(const Ascent& b, int64_t v) {
 // The best q of variables that share no factor, one after the other, and how far they moved.
 void ascend(const Ascent& b, const int64_t* variable, int64_t n, double* score, double* moved) {
     using V = Vec<double>;
+    V far[kStarts / V::N];
+    for (V& x : far) x = V::set1(0.0);
     for (int64_t i = 0; i < n; ++i) {
         const int64_t v = variable[i];
         const double now = around(b, v);
@@ -148,11 +150,13 @@ void ascend(const Ascent& b, const int64_t* variable, int64_t n, double* score, 
             if (!(open.hsum() > 0.0)) continue;
             const V x = has_slopes(b, v) ? update_two(b, v, lane, open)
                                          : update(b, v, lane, open, score + lane);
-            V::max(x, V::load(moved + lane)).store(moved + lane);
+            far[lane / V::N] = V::max(x, far[lane / V::N]);
             most = most > x.hmax() ? most : x.hmax();
         }
         b.travelled[b.var_at[v]] += most;
     }
+    // Once: tasks beside this one write to the same lines.
+    for (int64_t lane = 0; lane < kStarts; lane += V::N) far[lane / V::N].store(moved + lane);
 }
 
 }  // namespace

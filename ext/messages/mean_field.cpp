@@ -185,7 +185,8 @@ Status Network::mean_field(const double* local, int64_t starts, int64_t max_iter
             // Colours wait for each other: a variable's update reads all its neighbours' newest
             // beliefs, which is what makes each sweep an ascent (coordinate ascent of the bound).
             for (const std::vector<int64_t>& cut : colours_.cut) {
-                const Plan plan("colour", static_cast<int64_t>(cut.size()) - 1);
+                Plan plan("colour", static_cast<int64_t>(cut.size()) - 1);
+                plan.stays = true;
                 moved.assign(at(plan.n * kStarts), 0.0);
                 Sweep sweep{b,          colours_.variable.data(),
                             cut.data(), most_values_ * kStarts,

@@ -175,8 +175,10 @@ void Pairs::phase(int what, int threads, Control* control) {
                         : what == kTotals || what == kAllTotals ? "variables"
                         : what == kStructured                   ? "factors"
                                                                 : "masses";
-    pool_->run_plan(Plan(label, tasks), step, &job,
-                    !structured && n_pairs_ < kWorthThreads ? 1 : threads, control);
+    Plan plan(label, tasks);
+    plan.stays = !structured;
+    pool_->run_plan(plan, step, &job, !structured && n_pairs_ < kWorthThreads ? 1 : threads,
+                    control);
 }
 
 // Fields and messages as log-ratios; false when a variable has no value left (its total is NaN).

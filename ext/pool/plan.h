@@ -64,6 +64,9 @@ struct Plan {
     // (n,) the lowest of the tasks that wait for nothing goes first; null: the first. A worker
     // goes on with the last of those that its task makes ready.
     const int32_t* rank = nullptr;
+    // Of tasks that wait for nothing: each worker begins with a part of its own, the same in each
+    // plan of that size, so that memory stays where it was used before.
+    bool stays = false;
     // (n_order,) what items count through, or both null.
     const int32_t* order32 = nullptr;
     const int64_t* order64 = nullptr;

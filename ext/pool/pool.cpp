@@ -74,6 +74,26 @@ struct alignas(64) Ready {
     }
 };
 
+// Tasks that wait for nothing, of one worker: the owner takes the first, thieves the last.
+struct alignas(64) Part {
+    std::atomic<uint64_t> left{0};  // first task, and in the lower half the one after the last
+
+    void set(int64_t first, int64_t last) {
+        left.store(static_cast<uint64_t>(first) << 32 | static_cast<uint64_t>(last));
+    }
+    int64_t take(bool first) {
+        uint64_t now = left.load(std::memory_order_relaxed);
+        for (;;) {
+            const uint64_t a = now >> 32, b = now & 0xffffffffu;
+            if (a == b) return -1;
+            const uint64_t next = first ? now + (uint64_t{1} << 32) : now - 1;
+            if (left.compare_exchange_weak(now, next, std::memory_order_relaxed)) {
+                return static_cast<int64_t>(first ? a : b - 1);
+            }
+        }
+    }
+};
+
 // The calling thread polls for signals, deadlines and progress between tasks. After tasks that are
 // so short that reading the clock would be felt, it looks at one in several.
 class Poller {
@@ -144,10 +164,18 @@ struct RunningPlan {
     std::unique_ptr<std::atomic<int32_t>[]> waits;
     std::vector<int64_t> roots;
     std::unique_ptr<Ready[]> ready;
+    std::unique_ptr<Part[]> parts;     // of a plan that stays
     std::unique_ptr<int64_t[]> links;  // of the lists in `ready`: tasks allocate nothing
     std::atomic<int64_t> next{0};      // ticket into the roots
     std::atomic<int64_t> remaining{0};
 
+    void divide() {
+        if (threads < 2 || !plan->stays || plan->waits || plan->n >> 32) return;
+        parts.reset(new Part[static_cast<size_t>(threads)]);
+        for (int w = 0; w < threads; ++w) {
+            parts[w].set(plan->n * w / threads, plan->n * (w + 1) / threads);
+        }
+    }
     void run(int64_t t, int worker) {
         if (recording->on()) {
             recording->time(t, worker, [&] { task(context, t, worker); });
@@ -167,6 +195,13 @@ struct RunningPlan {
         remaining.fetch_sub(1, std::memory_order_acq_rel);
     }
     int64_t find(int worker) {
+        if (parts) {
+            int64_t t = parts[worker].take(true);
+            for (int k = 1; t < 0 && k < threads; ++k) {
+                t = parts[(worker + k) % threads].take(false);
+            }
+            return t;
+        }
         int64_t t = plan->waits ? ready[worker].take(false) : -1;
         if (t >= 0) return t;
         const int64_t n = plan->waits ? static_cast<int64_t>(roots.size()) : plan->n;
@@ -218,6 +253,7 @@ class Pool {
         if (busy_.exchange(true)) return false;
         start(job.threads - 1);
         job.threads = std::min(job.threads, threads_ + 1);
+        job.divide();
         job_.store(&job);
         epoch_.fetch_add(1);
         if (parked_.load() > 0) {

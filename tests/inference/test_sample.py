@@ -205,28 +205,46 @@ def test_what_a_table_held_at_its_floor_is_all_there_is(at: int, dtype: type) ->
             assert x[:, i].mean() == pytest.approx(want[i, 1], abs=0.04)
 
 
-def test_many_sequences_are_drawn_as_each_is(rng: np.random.Generator) -> None:
+class Given(np.random.Generator):
+    """A generator of known numbers."""
+
+    def __init__(self, uniforms: np.ndarray) -> None:
+        super().__init__(np.random.PCG64(0))
+        self.uniforms = uniforms
+
+    def random(self, shape: tuple[int, int]) -> np.ndarray:
+        assert shape == self.uniforms.shape
+        return np.ascontiguousarray(self.uniforms)
+
+
+@pytest.mark.parametrize("size", [1, 3, 9, 21])
+@pytest.mark.parametrize("k", [2, 4, 9, 17])
+def test_many_sequences_are_drawn_as_each_is(
+    k: int, size: int, rng: np.random.Generator, dtype: type
+) -> None:
     """Sequences that are drawn from together, of any lengths, read their own uniforms."""
     lengths = rng.integers(0, 9, 100)
-    n, k = int(lengths.sum()), 4
-    unary, table = rng.normal(size=(n, k)), rng.normal(size=(k, k))
+    n = int(lengths.sum())
+    unary, table = rng.normal(size=(n, k)).astype(dtype), rng.normal(size=(k, k)).astype(dtype)
     # Far apart, so that some sequences need a wider arithmetic than others.
-    unary[rng.random(n) < 0.05] *= 400.0
+    unary[rng.random(n) < 0.05] *= dtype(400.0)
+    uniforms = rng.random((size, n))
+    uniforms[rng.random((size, n)) < 0.1] = np.nextafter(1.0, 0.0)  # beyond a sum that was rounded
+    uniforms[rng.random((size, n)) < 0.1] = 0.0
     model = vs.Chain(unary, table, lengths=lengths)
-    x = vs.sample(model, 3, 5)
-    uniforms = np.random.default_rng(5).random((3, n))
+    x = vs.sample(model, size, Given(uniforms), threads=1)
+    for threads in (2, 3, 8):
+        assert_same_bits(vs.sample(model, size, Given(uniforms), threads=threads), x)
     begin = 0
     for length in lengths.tolist():
         rows = slice(begin, begin + length)
         begin += length
-        one = vs.Chain(unary[rows], table)
-
-        class Given(np.random.Generator):
-            def random(self, shape: tuple[int, int], rows: slice = rows) -> np.ndarray:
-                return np.ascontiguousarray(uniforms[:, rows])
-
         if length:
-            assert_same_bits(vs.sample(one, 3, Given(np.random.PCG64(0))), x[:, rows])
+            one = vs.Chain(unary[rows], table)
+            assert_same_bits(vs.sample(one, size, Given(uniforms[:, rows])), x[:, rows])
+            # Of few samples each is drawn alone.
+            few = vs.sample(one, 1, Given(uniforms[:1, rows]))
+            assert_same_bits(few, x[:1, rows])
 
 
 @pytest.mark.parametrize("per_edge", [False, True])

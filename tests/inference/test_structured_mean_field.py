@@ -98,7 +98,7 @@ def distribution(cards: list[int], r: vs.GraphResult) -> np.ndarray:
     field = r.state
     nodes = np.split(field.node, np.cumsum(cards)[:-1])
     own: Factors = [((v,), p) for v, p in enumerate(nodes)]
-    for scope, table in zip(field.forest, field.table, strict=True):
+    for scope, table in field.factors():
         own.append((scope, table.reshape([cards[v] for v in scope])))
     return probabilities(log_joint(cards, own, {}))
 
@@ -127,7 +127,7 @@ def test_structured_mean_field_is_worth_what_it_says(seed: int) -> None:
             np.testing.assert_allclose(found, marginal(q, list(scope)), atol=1e-10)
     assert r.log_z == pytest.approx(free_energy(cards, factors, q), abs=1e-9)
     step = 1e-4
-    for where in (r.state.node, *r.state.table):
+    for where in (r.state.node, r.state.table):
         for i, kept in enumerate(where.tolist()):
             ends = []
             for sign in (1, -1):

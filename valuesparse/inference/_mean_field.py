@@ -41,12 +41,28 @@ class NoForestError(ValueError):
 
 
 class ForestField(NamedTuple):
-    """A distribution of structured mean field: its unnormalised logarithms, and its joints."""
+    """A distribution of structured mean field: its unnormalised logarithms, and its joints.
 
-    forest: list[tuple[int, ...]]
+    Its factors stand one after the other: how many variables each has and how large its table is,
+    all variables, all tables (of structured factors zeros), and these factors by position.
+    """
+
+    arity: Array
+    size: Array
+    scope: Array
+    table: Array
+    own: dict[int, Structured]
     node: Array
-    table: list[Array | Structured]
     joint: Array
+
+    def factors(self) -> Iterator[tuple[tuple[int, ...], Array | Structured]]:
+        """Yield the variables and the flat table of each factor."""
+        scope = self.scope.tolist()
+        v = x = 0
+        for i, (k, size) in enumerate(zip(self.arity.tolist(), self.size.tolist(), strict=True)):
+            yield tuple(scope[v : v + k]), self.own.get(i, self.table[x : x + size])
+            v += k
+            x += size
 
     def joints(self, model: FactorGraph) -> dict[int, Array]:
         """Return the joint of every factor of two and more variables, by its index."""
@@ -72,7 +88,7 @@ class ForestField(NamedTuple):
         ends = np.cumsum(model.cardinalities).tolist()
         for v, (k, end) in enumerate(zip(model.cardinalities, ends, strict=True)):
             other.add(Table((v,), self.node[end - k : end]))
-        for scope, table in zip(self.forest, self.table, strict=True):
+        for scope, table in self.factors():
             if isinstance(table, Structured):
                 other.add(table)
             else:
@@ -186,10 +202,19 @@ def structured(
     node, table = nodes[row].copy(), tables[row].copy()
     if bound == -np.inf:
         reason += "; the distribution has mass where the graph forbids it: no bound"
-    ends, ptr, scope = (x.tolist() for x in (native.table_at, native.ptr, native.scope))
+    held = np.zeros(network.n_groups, dtype=bool)
+    held[forest] = True
+    arity, size = np.diff(native.ptr), np.diff(native.table_at)
     own = structured_of(model, network)
-    kept = [own.get(g, table[ends[g] : ends[g + 1]]) for g in forest.tolist()]
-    scopes = [tuple(scope[ptr[g] : ptr[g + 1]]) for g in forest.tolist()]
+    field = ForestField(
+        arity[held],
+        size[held],
+        native.scope[np.repeat(held, arity)],
+        table[np.repeat(held, size)],
+        {i: own[g] for i, g in enumerate(forest.tolist()) if g in own} if own else {},
+        node,
+        joints,
+    )
     # Each factor outside the forest goes through a rounding for each table between its ends.
     slack = task.slack(0, scale) * (1 if len(forest) == network.n_groups else len(network.cards))
     return GraphResult(
@@ -202,7 +227,7 @@ def structured(
         {"iterations": len(residuals), "messages": updates},
         converged=converged,
         residuals=residuals,
-        state=ForestField(scopes, node, kept, joints),
+        state=field,
         flat=q,
     )
 
@@ -251,7 +276,8 @@ def _first_field(
     require_same_variables(network, start)
     state = start.state
     if isinstance(state, ForestField):
-        scopes, node, tables = state.forest, state.node.copy(), state.table
+        node = state.node.copy()
+        parts = list(state.factors())
     elif start.method == "mean_field":
         return (
             np.empty(0, dtype=np.int64),
@@ -260,9 +286,11 @@ def _first_field(
         )
     elif start.exact:
         other = network_of(start.part())
-        scopes = [other.scope(g) for g in range(other.n_groups)]
         fixed = structured_of(start.part(), other)
-        tables = [fixed.get(g, other.native.table(g).ravel()) for g in range(other.n_groups)]
+        parts = [
+            (other.scope(g), fixed.get(g, other.native.table(g).ravel()))
+            for g in range(other.n_groups)
+        ]
         node = other.with_evidence(start.evidence)
     else:
         raise ValueError(
@@ -277,7 +305,7 @@ def _first_field(
     flat = np.zeros(network.native.table_entries)
     ends = network.native.table_at
     forest = []
-    for scope, table in zip(scopes, tables, strict=True):
+    for scope, table in parts:
         kind = repr(table if isinstance(table, Structured) else None)
         group = place.get((tuple(sorted(scope)), kind))
         if group is None:
