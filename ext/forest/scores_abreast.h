@@ -9,7 +9,8 @@
 
 namespace VS_NS {
 
-// Can rows of an arithmetic lie side by side? There hsum() adds up halves of a vector, as fold() does.
+// Can rows of an arithmetic lie side by side? There hsum() adds up halves of a vector, as fold()
+// does.
 template <class D>
 constexpr bool kGoAbreast =
     (std::is_same<D, Linear<typename D::T, typename D::T>>::value ||
@@ -81,7 +82,8 @@ class ScoresAbreast {
     VS_INLINE V local(const In* x, int k, const Top& top) const {
         if constexpr (D::kNarrows) {
             S part[kScores];
-            each<kScores>([&](auto q) VS_INLINE_LAMBDA { part[q] = S::load(x + k * N + q * S::N); });
+            each<kScores>([&](auto q)
+                              VS_INLINE_LAMBDA { part[q] = S::load(x + k * N + q * S::N); });
             return exp_narrow<PLAIN>(part, top.part, S::set1(static_cast<In>(ExpConst<T>::kLow)));
         } else {
             const V v = V::load(x + k * N);
@@ -99,9 +101,9 @@ class ScoresAbreast {
     }
 
   private:
-    In* x_ = nullptr;      // (kAtOnce, K, N)
-    In* row_ = nullptr;    // (N, Kp): rows that are sums
-    const In* from_[N];    // the next rows
+    In* x_ = nullptr;    // (kAtOnce, K, N)
+    In* row_ = nullptr;  // (N, Kp): rows that are sums
+    const In* from_[N];  // the next rows
 };
 
 }  // namespace VS_NS

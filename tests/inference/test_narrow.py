@@ -102,6 +102,26 @@ def test_lanes_have_the_bits_of_each_alone(k: int, kind: str) -> None:
 
 
 @pytest.mark.simd
+@pytest.mark.parametrize("kind", ["flat", "peaked", "forbidden", "large", "mixed"])
+def test_relative_errors_never_grow_in_lanes(kind: str) -> None:
+    """CERTIFICATES, section 6: what is proved holds for 10^4 sequences side by side."""
+    rng = np.random.default_rng(8)
+    for k, count in ((2, 5000), (6, 3000), (17, 2000)):
+        lengths = rng.integers(0, 9, count)
+        n = int(lengths.sum())
+        scale = {"flat": 0.05, "peaked": 12.0, "mixed": 1.0}.get(kind, 3.0)
+        unary, t = scale * rng.normal(size=(n, k)), scale * rng.normal(size=(k, k))
+        if kind == "mixed":
+            unary *= np.repeat(rng.choice([0.1, 1.0, 10.0], count), lengths)[:, None]
+        if kind == "forbidden":
+            unary[:, 1:][rng.random((n, k - 1)) < 0.3] = -np.inf
+            t[1:][rng.random((k - 1, k)) < 0.3] = -np.inf
+        if kind == "large":
+            unary += rng.choice([-1e4, 1e4], n)[:, None]
+        within(vs.Chain(unary, t, lengths), 3e-3)
+
+
+@pytest.mark.simd
 def test_a_dead_lane_is_named() -> None:
     rng = np.random.default_rng(2)
     unary = rng.normal(size=(20 * 6, 5))
