@@ -17,10 +17,11 @@ namespace {
 // A chunk is so many times as long as its entry: the fewer the more groups there are to share.
 constexpr int64_t kLeastTimes = 12, kMostTimes = 48, kGroups = 64;
 
-int64_t chunks_of_messages(const Chains& c, int64_t own, int64_t run_in) {
+int64_t chunks_of_messages(const Chains& c, int64_t own, int64_t run_in, bool narrow) {
     // Chunks whose messages lie side by side go faster, unless entries take most of them.
-    const int64_t together = sequences_together(c);
-    const int64_t number = c.dtype == kFloat32 ? 4 : 8, row = (c.n_labels + 7) / 8 * 8 * number;
+    const int64_t together = sequences_together(c, narrow);
+    const int64_t number = narrow || c.dtype == kFloat32 ? 4 : 8;
+    const int64_t row = (c.n_labels + 7) / 8 * 8 * number;
     const int64_t fits = kChunkBytes / row - 2 * run_in, least = 4 * run_in;
     int64_t wanted =
         std::clamp(own / kGroups, kLeastTimes * run_in * together, kMostTimes * run_in * together);
@@ -52,11 +53,12 @@ void cut_evenly(int64_t n, int64_t sequence, int64_t run_in, int64_t run_out, in
 
 }  // namespace
 
-void cut_chain(const Chains& c, int64_t sequence, int64_t run_in, bool best, Cuts& cuts) {
+void cut_chain(const Chains& c, int64_t sequence, int64_t run_in, bool best, bool narrow,
+               Cuts& cuts) {
     const int64_t n = length(c, sequence), own = n - run_in;
     const int64_t count = cut_rule().chunk > 0 ? own / cut_rule().chunk
                           : best               ? chunks_of_best(own, run_in)
-                                               : chunks_of_messages(c, own, run_in);
+                                               : chunks_of_messages(c, own, run_in, narrow);
     // Ways back join sooner than rows agree.
     cut_evenly(n, sequence, run_in, best ? (run_in + 1) / 2 : run_in, count, cuts);
 }

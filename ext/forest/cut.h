@@ -49,7 +49,8 @@ inline int64_t chunks_together(const Chunk* chunk, int64_t first, int64_t last, 
 }
 
 // Cuts a sequence into chunks of one length, as (n, K) and `run_in` say, unless it is too short;
-// `best`: for its best states.
-void cut_chain(const Chains& c, int64_t sequence, int64_t run_in, bool best, Cuts& cuts);
+// `best`: for its best states; `narrow`: see sequences_together.
+void cut_chain(const Chains& c, int64_t sequence, int64_t run_in, bool best, bool narrow,
+               Cuts& cuts);
 
 }  // namespace vs

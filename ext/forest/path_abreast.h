@@ -7,11 +7,10 @@
 // what nobody reads. A lane that meets anything unusual is left to Exact, which says what it was.
 #pragma once
 
-#include <type_traits>
-
 #include "forest/compare.h"
 #include "forest/path_edges.h"
 #include "forest/path_exact.h"
+#include "forest/scores_abreast.h"
 #include "rows/tile_abreast.h"
 #include "simd/transpose.h"
 
@@ -25,12 +24,11 @@ template <class D>
 class Abreast {
   public:
     using T = typename D::T;
+    using In = typename D::In;
     using V = Vec<T>;
     using Wide = Vec<double>;
+    using Top = typename ScoresAbreast<D>::Top;
     static constexpr int N = V::N;
-    // Here hsum() adds up halves of a vector, as fold() does.
-    static constexpr bool kFits =
-        std::is_same<D, Linear<T, T>>::value && N >= 4 && N <= 16 && VS_LEVEL != VS_LEVEL_NEON;
 
     // Rows of many labels are no slower by themselves, but for vectors of 512 bits.
     static constexpr int kMostLabels = VS_LEVEL == VS_LEVEL_V4 ? 1000 : 25;
@@ -40,8 +38,21 @@ class Abreast {
                !d.e.sparse_forward;
     }
 
-    // lanes[0..m), at most N. `compared`: where marginals are, and not
-    // kept, or null. `edges`: where what they are made of goes, or null. False: no memory.
+    // Lanes that have ended, or are none, take as long as others. Measured: side by side a position
+    // takes so many hundredths of what it takes by rows.
+    static bool pays(const Lane<D>* lanes, int m, int K) {
+        const int64_t line = sizeof(T) == 8 ? 22 + 2 * K : 14 + 3 * K / 2;
+        const int64_t most = sizeof(T) == 8 ? 86 : 88, percent = line < most ? line : most;
+        int64_t positions = 0, longest = 0;
+        for (int r = 0; r < m; ++r) {
+            positions += lanes[r].n;
+            longest = lanes[r].n > longest ? lanes[r].n : longest;
+        }
+        return 100 * positions > percent * N * longest;
+    }
+
+    // lanes[0..m), at most N. `compared`: where marginals are, and not kept, or null. `edges`: where
+    // what they are made of goes, or null. False: no memory.
     bool open(Lane<D>* lanes, int m, Keep keep, const vs::Comparison* compared,
               const EdgeSink<D>* edges, const D& d, vs::Scratch& scratch) {
         keep_ = keep;
@@ -50,7 +61,10 @@ class Abreast {
         lanes_ = lanes;
         m_ = m;
         size_ = N * d.K;
-        for (int r = 0; r < N; ++r) well_[r] = true;
+        for (int r = 0; r < N; ++r) {
+            well_[r] = true;
+            lowest_[r] = T(1);
+        }
         for (int r = 0; r < m; ++r) {
             if (lanes[r].n > lanes[longest_].n) longest_ = r;
             last_ = lanes[r].last > last_ ? lanes[r].last : last_;
@@ -58,14 +72,15 @@ class Abreast {
         }
         rows_ = lanes[longest_].n;
         const int64_t padded = N * static_cast<int64_t>(d.Kp);
-        x_ = scratch.array<T>((2 * kAtOnce + 4) * padded);
-        y_ = x_ + kAtOnce * padded;
+        y_ = scratch.array<T>((kAtOnce + 3) * padded);
         a_ = y_ + padded;
-        p_ = a_ + padded;
-        row_ = p_ + kAtOnce * padded;
+        psi_ = a_ + padded;
+        p_ = psi_ + padded;
+        row_ = scratch.array<In>(kAtOnce * d.Kp);
         step_ = keep == Keep::kBoth ? 2 * size_ : size_;
         kept_ = keep == Keep::kNothing ? nullptr : scratch.array<T>(step_ * rows_);
-        return x_ != nullptr && (kept_ != nullptr) == (keep != Keep::kNothing);
+        return scores_.open(d, scratch) && y_ != nullptr && row_ != nullptr &&
+               (kept_ != nullptr) == (keep != Keep::kNothing);
     }
     // Whether all went well in lane r.
     bool well(int r) const { return well_[r]; }
@@ -95,12 +110,12 @@ class Abreast {
             i = end;
         }
         for (int64_t i = last_; keep_ == Keep::kBoth && i < rows_; ++i) {
-            aim(d, i);
-            look(d, 1);
-            const V top = largest(d.K, x_, d.e.positive);
+            scores_.aim(d, lanes_, m_, longest_, i);
+            const In* const x = scores_.look(d, 1);
+            const Top top = largest(d, x);
             T* const psi = block(i) + size_;
             for (int k = 0; k < d.K; ++k) {
-                exp_shifted<T>(V::load(x_ + k * N), top).store(psi + k * N);
+                scores_.template local<false>(x, k, top).store(psi + k * N);
             }
         }
         return true;
@@ -153,10 +168,9 @@ class Abreast {
   private:
     // Rows of marginals that are written so soon are asked for on the way there.
     static constexpr int64_t kSoonBytes = 16 << 10;
-    static constexpr int64_t kAtOnce = 8;      // rows that are woven at once: whole vectors
-    static constexpr int kWide = N / Wide::N;  // vectors of doubles for one of T
-    static void widen(Vec<double> x, Wide* out) { out[0] = x; }
-    static void widen(Vec<float> x, Wide* out) { x.widen(out); }
+    static constexpr int64_t kAtOnce = ScoresAbreast<D>::kAtOnce;
+    static constexpr int kWide = ScoresAbreast<D>::kWide;
+    static constexpr unsigned kAll = (1u << N) - 1u;
 
     // The numbers of position i: those of all lanes, psi behind alpha.
     T* block(int64_t i) { return kept_ ? kept_ + i * step_ : a_; }
@@ -167,44 +181,19 @@ class Abreast {
         return row;
     }
 
-    // Points at the scores of row i; lanes that have ended go on with those of the longest.
-    void aim(const D& d, int64_t i) {
-        for (int r = 0; r < N; ++r) {
-            const Lane<D>& s = lanes_[r < m_ && i < lanes_[r].n ? r : longest_];
-            const bool head = i == 0 && s.head, tail = i == s.n - 1 && s.tail;
-            scores_[r] = d.in.unary + (s.begin + i) * d.K;
-            if (!d.in.decorated(head, tail)) continue;
-            T* const own = row_ + r * d.Kp;
-            d.in.compose(s.begin + i, head, tail, own);
-            scores_[r] = own;
-        }
-    }
-    // x_ = the scores of so many rows from there on, which are as good as one long row.
-    VS_INLINE void look(const D& d, int64_t rows) {
-        weave<T, N>(scores_, rows * d.K, x_);
-        for (int r = 0; r < N; ++r) scores_[r] += rows * d.K;
-    }
-    // The largest scores, 0 where all are forbidden; `plain` stays where none is.
-    VS_INLINE V largest(int K, const T* scores, bool positive) {
-        V top = V::load(scores), low = top;
-        for (int k = 1; k < K; ++k) {
-            const V x = V::load(scores + k * N);
-            top = V::max(top, x);
-            low = V::min(low, x);
-        }
-        const V finite = V::set1(ExpConst<T>::kMostNegative);
-        row_plain_ = positive;
-        if (low.ge(finite) != (1u << N) - 1u) {
-            row_plain_ = plain_ = false;
-            top = V::where_ge(top, finite, top);
-        }
+    // The largest scores of a row; `plain_` stays where none is forbidden.
+    VS_INLINE Top largest(const D& d, const In* x) {
+        bool plain;
+        const Top top = scores_.largest(d.K, x, &plain);
+        row_plain_ = d.e.positive && plain;
+        plain_ &= plain;
         return top;
     }
 
     // Forward messages of [i, end), in which nothing begins or ends.
     template <bool BOTH>
     bool advance(const D& d, Ticker& ticker, int64_t i, int64_t end) {
-        aim(d, i);
+        scores_.aim(d, lanes_, m_, longest_, i);
         Wide value[kWide], rest[kWide];
         for (int q = 0; q < kWide; ++q) {
             value[q] = Wide::load(value_ + q * Wide::N);
@@ -217,7 +206,7 @@ class Abreast {
         }
         bool go = true;
         const bool soon = BOTH && rows_ * size_ * static_cast<int64_t>(sizeof(T)) <= kSoonBytes;
-        T* x = x_;
+        const In* x = nullptr;
         for (const int64_t first = i; i < end && go; ++i, x += size_) {
             for (int r = 0; r < m_ && soon; ++r) {
                 if (beside_.on()) {
@@ -227,10 +216,9 @@ class Abreast {
                 }
             }
             if ((i - first) % kAtOnce == 0) {
-                look(d, end - i < kAtOnce ? end - i : kAtOnce);
-                x = x_;
+                x = scores_.look(d, end - i < kAtOnce ? end - i : kAtOnce);
             }
-            const V top = largest(d.K, x, d.e.positive);
+            const Top top = largest(d, x);
             if (i > 0) send(d, d.e.forward, block(i - 1));
             T* const a = block(i);
             const bool normalise = i % D::kEvery == D::kEvery - 1;
@@ -238,11 +226,13 @@ class Abreast {
                                ? enter<BOTH, true>(d.K, x, top, normalise, a, least, &touched)
                                : enter<BOTH, false>(d.K, x, top, normalise, a, least, &touched);
             if (normalise) {
-                const V by = powers(high, ~0u);
-                row_plain_ ? scale<true>(d.K, by, x, a) : scale<false>(d.K, by, x, a);
+                const V by = powers(high, kAll);
+                for (int r = 0; r < N; ++r) exponents_[r] += exponent_of(high_[r]);
+                const T* const psi = BOTH ? a + size_ : psi_;
+                row_plain_ ? scale<true>(d.K, psi, by, a) : scale<false>(d.K, psi, by, a);
             }
             Wide shift[kWide];
-            widen(top, shift);
+            ScoresAbreast<D>::widen(top, shift);
             for (int q = 0; q < kWide; ++q) {  // as Sum::add
                 const Wide sum = value[q] + shift[q], more = sum - value[q];
                 rest[q] = rest[q] + ((value[q] - (sum - more)) + (shift[q] - more));
@@ -257,56 +247,58 @@ class Abreast {
         touched.store(touched_);
         return go;
     }
-    // psi = exp(x - top) and a = psi * y, not yet scaled where `normalise`: then returns the
-    // largest. Where psi is not kept, `touched` is above 0 from an entry of y below `least` on.
+    // psi = exp(x - top) and a = psi * y, or where `normalise` the largest of that. Where psi is
+    // not kept, `touched` is above 0 from an entry of y below `least` on.
     template <bool BOTH, bool PLAIN>
-    VS_INLINE V enter(int K, T* scores, V top, bool normalise, T* a, V least, V* touched) {
+    VS_INLINE V enter(int K, const In* x, const Top& top, bool normalise, T* a, V least,
+                      V* touched) {
         const V floor = V::set1(Floor<T>::kMessage);
         V high = V::set1(T(0));
         for (int k = 0; k < K; ++k) {
-            const V x = V::load(scores + k * N), y = V::load(y_ + k * N);
-            const V psi = PLAIN ? exp_floor<T>(x - top) : exp_shifted<T>(x, top);
-            if (BOTH) {
-                psi.store(a + size_ + k * N);
-            } else {  // as row_within; where nothing is forbidden no entry is 0
+            const V y = V::load(y_ + k * N);
+            const V psi = scores_.template local<PLAIN>(x, k, top);
+            if (BOTH || normalise) psi.store((BOTH ? a + size_ : psi_) + k * N);
+            if (!BOTH) {  // as row_within; where nothing is forbidden no entry is 0
                 const V below = least - y;
                 *touched =
                     V::max(*touched, PLAIN ? below : V::where_ge(y, V::set1(D::kTouched), below));
             }
-            put<PLAIN>(k, psi, y, psi * y, floor, normalise, scores, a, &high);
+            put<PLAIN>(k, psi, y, psi * y, floor, normalise, a, &high);
         }
         return high;
     }
-    // Entry k of psi * y into `a`, held at the floor; where it is yet to be scaled, `some` says
-    // where it is no zero.
+    // Entry k of psi * y into `a`, held at the floor, unless it is yet to be scaled.
     template <bool PLAIN>
-    VS_INLINE void put(int k, V psi, V y, V z, V floor, bool normalise, T* some, T* a, V* high) {
+    VS_INLINE void put(int k, V psi, V y, V z, V floor, bool normalise, T* a, V* high) {
         if (normalise) {
             *high = V::max(*high, z);
-            z.store(a + k * N);
-            if (!PLAIN) V::where_positive(psi, y, V::set1(T(1))).store(some + k * N);
         } else {
             const V most = V::max(z, floor);
             (PLAIN ? most : V::where_positive(psi, y, most)).store(a + k * N);
         }
     }
+    // a = psi * y_ * by, held at the floor.
     template <bool PLAIN>
-    VS_INLINE void scale(int K, V by, const T* some, T* a) {
-        const V floor = V::set1(Floor<T>::kMessage), one = V::set1(T(1));
+    VS_INLINE void scale(int K, const T* psi, V by, T* a) {
+        const V floor = V::set1(Floor<T>::kMessage);
         for (int k = 0; k < K; ++k) {
-            const V most = V::max(V::load(a + k * N) * by, floor);
-            (PLAIN ? most : V::where_ge(V::load(some + k * N), one, most)).store(a + k * N);
+            const V u = V::load(psi + k * N), y = V::load(y_ + k * N);
+            const V most = V::max(u * y * by, floor);
+            (PLAIN ? most : V::where_positive(u, y, most)).store(a + k * N);
         }
     }
     // 2^-e of the exponents e of `high` in the lanes asked for, else 1.
     VS_INLINE V powers(V high, unsigned lanes) {
-        T largest[N], by[N];
-        high.store(largest);
+        high.store(high_);
+        if (lanes == kAll) {
+            V::min(V::load(lowest_), high).store(lowest_);
+            return high.over_power();
+        }
+        T by[N];
         for (int r = 0; r < N; ++r) {
-            const int e = lanes >> r & 1u ? exponent_of(largest[r]) : 0;
-            by[r] = power_of_two(-e, T(0));
-            exponents_[r] += e;
-            lowest_[r] = e < lowest_[r] ? e : lowest_[r];
+            const bool asked = (lanes >> r & 1u) != 0;
+            by[r] = asked ? power_of_two(-exponent_of(high_[r]), T(0)) : T(1);
+            if (asked && high_[r] < lowest_[r]) lowest_[r] = high_[r];
         }
         return V::load(by);
     }
@@ -327,12 +319,13 @@ class Abreast {
         s.shift.value = value_[r];
         s.shift.rest = rest_[r];
         s.scale = static_cast<double>(exponents_[r]);
-        well_[r] = lowest_[r] > D::kLowest && !(touched_[r] > T(0));
+        well_[r] = kept_range(r) && !(touched_[r] > T(0));
     }
 
+    bool kept_range(int r) const { return exponent_of(lowest_[r]) > D::kLowest; }
     void begin_backward(const D& d, int r) {
         for (int k = 0; k < d.K; ++k) y_[k * N + r] = T(1);
-        lowest_[r] = 0;
+        lowest_[r] = T(1);
     }
     // The message into a chunk's own part.
     void enter_backward(const D& d, int r) {
@@ -356,7 +349,7 @@ class Abreast {
         std::memcpy(s.y, row_of(d, r, y_), sizeof(T) * static_cast<size_t>(d.Kp));
         s.added = static_cast<double>(added_[r]);
         well_[r] =
-            well_[r] && lowest_[r] > D::kLowest && least_[r] > T(0) &&
+            well_[r] && kept_range(r) && least_[r] > T(0) &&
             (sizeof(T) == 8 ? static_cast<double>(least_[r]) >= Floor<double>::kTrust
                             : static_cast<double>(most_[r]) <= kNear * Floor<float>::kTolerance &&
                                   s.added <= kNear * Floor<float>::kMostAdded);
@@ -380,9 +373,9 @@ class Abreast {
             const unsigned scaled = scaled_[i % D::kEvery];
             V sum = V::set1(T(0)), sum_a = sum, sum_b = sum;
             T* const p = p_ + (kAtOnce - 1 - rows) * size_;
-            if (MEETS && edges_.on()) edges_.rows(d, i, block(i), a_, row_);
+            if (MEETS && edges_.on()) edges_.rows(d, i, block(i), a_, psi_);
             const V high = meet<PLAIN, MEETS>(d.K, block(i), scaled != 0, p, &sum, &sum_a, &sum_b);
-            if (scaled) scale<PLAIN>(d.K, powers(high, scaled), x_, a_);
+            if (scaled) scale<PLAIN>(d.K, block(i) + size_, powers(high, scaled), a_);
             if (MEETS) {
                 const V inverse = V::set1(T(1)) / sum;
                 if (edges_.on()) edges_.masses(i, sum);
@@ -434,7 +427,7 @@ class Abreast {
                         *sum_b = *sum_b + y;
                     }
                 }
-                put<PLAIN>(k, u, y, u * y, floor, normalise, x_, a_, &high);
+                put<PLAIN>(k, u, y, u * y, floor, normalise, a_, &high);
             });
         }
         if (MEETS) *sum = fold_apart(part);
@@ -448,14 +441,15 @@ class Abreast {
     int64_t size_ = 0;               // numbers of one kind at a position
     int longest_ = 0;                // lane
     int64_t rows_ = 0, last_ = 0;    // positions; those with forward messages
-    T *x_ = nullptr, *p_ = nullptr;  // (kAtOnce, K, N): scores, products,
     T *y_ = nullptr, *a_ = nullptr;  // (K, N): what comes in, what goes out
-    T* row_ = nullptr;               // (N, Kp)
+    T* psi_ = nullptr;               // (K, N): what is not kept
+    T* p_ = nullptr;                 // (kAtOnce, K, N): products
+    In* row_ = nullptr;              // (kAtOnce, Kp): marginals that nobody asked for
     T* kept_ = nullptr;              // (rows, 1 or 2, K, N): forward messages, local factors
     int64_t step_ = 0;               // from one position's to the next
     Keep keep_ = Keep::kNothing;
-    const T* scores_[N];  // the next rows
-    T* to_[N];            // rows of marginals, or null
+    ScoresAbreast<D> scores_;
+    In* to_[N];  // rows of marginals, or null
     EdgesBeside<D> edges_;
     Beside<T> beside_;    // or what they are compared with
     bool plain_ = false;  // nothing has been forbidden; nor in this row
@@ -463,8 +457,9 @@ class Abreast {
     bool well_[N];
     unsigned scaled_[D::kEvery];  // the lanes whose backward messages are scaled, by position
     double value_[N] = {}, rest_[N] = {};  // of each lane's Sum
-    int64_t exponents_[N] = {}, lowest_[N] = {};
-    T touched_[N] = {};  // above 0: an entry that a floor may have made
+    int64_t exponents_[N] = {};
+    T high_[N] = {}, lowest_[N];  // the largest of a row; the lowest of these
+    T touched_[N] = {};           // above 0: an entry that a floor may have made
     T least_[N] = {}, most_[N] = {}, added_[N] = {};  // least mass; largest, all that floors added
 };
 

@@ -46,7 +46,7 @@ ForestPlan PathCall::plan(const std::vector<int64_t>& order, const Cuts& cuts,
     const bool in_output = arithmetic == kLinear32 || arithmetic == kLinear64 ||
                            (arithmetic == kLog && c_.dtype == kFloat64);
     const bool halves = (r_.marginals || r_.compared) && !edges_ && in_output;
-    return plan_path(c_, order, cuts, r_.threads, halves,
+    return plan_path(c_, order, cuts, r_.threads, halves, r_.narrow,
                      r_.expectations ? r_.expectation_chunks : 0, is_log(arithmetic) ? 20.0 : 1.0);
 }
 

@@ -36,7 +36,7 @@ Cuts PathCall::cut(std::vector<int64_t>& order, PathPass& p, Verb probe) {
         }
         const size_t before = cuts.chunk.size();
         const bool best = probe == Verb::kPathBestProbe;
-        if (p.run_in > 0) cut_chain(c_, s, p.run_in, best, cuts);
+        if (p.run_in > 0) cut_chain(c_, s, p.run_in, best, p.narrow, cuts);
         (cuts.chunk.size() > before ? in_chunks : rest).push_back(s);
     }
     order = in_chunks;

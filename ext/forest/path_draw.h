@@ -159,8 +159,12 @@ class DrawsAbreast {
     double *weight_, *until_, *one_;
 };
 
+// Scores are of the type of messages: nobody draws from those that were narrowed.
+template <class D>
+constexpr bool kDrawAbreast = kGoAbreast<D> && std::is_same<typename D::In, typename D::T>::value;
+
 // Samples of one position, one in each lane of vectors.
-template <class D, bool = Abreast<D>::kFits>
+template <class D, bool = kDrawAbreast<D>>
 class SamplesAbreast {
   public:
     bool open(const D&, int64_t, vs::Scratch&) { return true; }
@@ -346,7 +350,7 @@ void sample_task(vs::PathPass* pass, vs::Item item, int worker) {
     Exact<D> engine(d, ticker);
     int64_t sequence[vs::kMostTogether];
     for (int r = 0; r < m; ++r) sequence[r] = pass->order[item.first + r];
-    if constexpr (Abreast<D>::kFits) {
+    if constexpr (kDrawAbreast<D>) {
         m = sample_abreast(pass, engine, d, ticker, lanes, sequence, m, scratch);
         if (m < 0) return end_all(vs::kCancelled);
         if (m == 0) return;

@@ -63,7 +63,7 @@ class PathRows {
         Ticker ticker(s_.control, worker_ == 0, d_.K, D::kSlower);
         Exact<D> engine(d_, ticker);
         NoSink sink;
-        const int64_t together = vs::sequences_together(c);
+        const int64_t together = vs::sequences_together(c, false);
         for (int64_t i = 0; i < n; i += together) {
             const vs::Scratch::Mark mark = scratch_.mark();
             const int m = static_cast<int>(std::min(n - i, together));

@@ -39,8 +39,8 @@ int abreast(const Exact<D>& engine, const D& d, Ticker& ticker, Lane<D>* lanes, 
         const int size = m - first < N ? m - first : N;
         const vs::Scratch::Mark mark = scratch.mark();
         Abreast<D> group;
-        const bool worth =
-            2 * size > N && group.open(lanes + first, size, keep, compared, edges, d, scratch);
+        const bool worth = Abreast<D>::pays(lanes + first, size, d.K) &&
+                           group.open(lanes + first, size, keep, compared, edges, d, scratch);
         if (worth && !(group.forward(engine, d, ticker) &&
                        (keep == Keep::kNothing || group.backward(d, ticker)))) {
             return -1;
@@ -105,7 +105,7 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
         which[r] = r;
         ok = ok && init(lanes[r], first + r);
     }
-    if constexpr (Abreast<D>::kFits) {
+    if constexpr (kGoAbreast<D>) {
         const bool fits = pass->one_way || lanes[0].last * row <= most;
         if (ok && fits && Abreast<D>::serves(d)) {
             const vs::Scratch::Mark mark = scratch.mark();
@@ -203,7 +203,10 @@ void exact_task(vs::PathPass* pass, const vs::Work& work) {
         if (pass->depth && !depth.open(in, *pass->depth, tmp, scratch)) {
             return end_items(pass, chunks, first, last, vs::kNoMemory);
         }
-        const int64_t together = vs::sequences_together(c);
+        int64_t together = vs::sequences_together(c, pass->narrow);
+        // Rows in two types crowd the cache where they do not lie side by side.
+        const bool by_rows = c.n_labels > Abreast<D>::kMostLabels && c.n_labels <= vs::kAbreast32;
+        if (pass->narrow && by_rows) together = 4;
         for (int64_t i = first, next; i < last; i = next) {
             const vs::Scratch::Mark mark = scratch.mark();
             next = chunks                ? i + vs::chunks_together(pass->chunk, i, last, together)

@@ -49,14 +49,14 @@ void add_chunks(const Cuts& cuts, int64_t together, double cost, double most, Fo
 }  // namespace
 
 ForestPlan plan_path(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts,
-                     int threads, bool split, int64_t expectations, double slower) {
+                     int threads, bool split, bool narrow, int64_t expectations, double slower) {
     ForestPlan plan;
     const double cost = cost_of(c) * slower;
     const double labels = static_cast<double>(c.n_labels);
-    const size_t together = static_cast<size_t>(sequences_together(c));
+    const size_t together = static_cast<size_t>(sequences_together(c, narrow));
     for (int64_t s : order) plan.nanoseconds += cost * static_cast<double>(length(c, s));
     const size_t n_cut = cuts.end.size();
-    add_chunks(cuts, sequences_together(c), cost,
+    add_chunks(cuts, sequences_together(c, narrow), cost,
                expectations ? sums_of(expectations, labels) : 1e300, plan, [](const Chunk& part) {
                    return static_cast<double>(part.end - part.first + part.last - part.begin - 2);
                });

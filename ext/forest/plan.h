@@ -32,9 +32,9 @@ double node_cost(int64_t labels);  // in trees
 
 // Groups of chunks, whose items count through `cuts`; the four half passes of each of the other
 // chains that are long beside the work of a thread; groups of whole sequences. Items count through
-// `order`, those that are cut first, longest first.
+// `order`, those that are cut first, longest first. `narrow`: see sequences_together.
 ForestPlan plan_path(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts,
-                     int threads, bool split, int64_t expectations, double slower);
+                     int threads, bool split, bool narrow, int64_t expectations, double slower);
 
 // Passes to the best states: groups of chunks, and sequences.
 ForestPlan plan_best(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts);

@@ -24,11 +24,12 @@ constexpr int64_t kChunkBytes = int64_t{512} << 10;
 constexpr int kBestTogether = 4;
 
 // Few while a table stays near the core, more where each reading of it costs more than a product.
-// Labels alone decide, so that no thread shows.
-inline int64_t sequences_together(const Chains& c) {
+// Labels alone decide, so that no thread shows. `narrow`: float32 computes with scores in float64.
+inline int64_t sequences_together(const Chains& c, bool narrow) {
+    const bool single = narrow || c.dtype == kFloat32;
     if (c.sparse) return 16;  // a cache line or two of numbers of one label
-    if (!c.per_edge && c.dtype == kFloat32 && c.n_labels <= kAbreast32) return 16;
-    if (!c.per_edge && c.dtype == kFloat64 && c.n_labels <= kAbreast64) return 8;
+    if (!c.per_edge && single && c.n_labels <= kAbreast32) return 16;
+    if (!c.per_edge && !single && c.n_labels <= kAbreast64) return 8;
     const int64_t bytes = 8 * c.n_labels * c.n_labels;
     if (c.per_edge || bytes <= int64_t{1} << 20) return 4;
     return bytes <= int64_t{8} << 20 ? 16 : kMostTogether;

@@ -155,6 +155,13 @@ constexpr int kBlockBytes = 24 << 10;  // of a tile, in the fastest cache beside
 constexpr int kSumRows = 128, kFewestSumRows = 32;
 static_assert(kBlockBytes / 4 / (kTileUnitsOne * Vec<float>::N) >= kFewestSumRows, "see above");
 
+// Rows of a tile that are summed up before others: they stay in the fastest cache.
+template <class T>
+VS_INLINE int rows_of_block(int width) {
+    const int fits = kBlockBytes / static_cast<int>(sizeof(T)) / width;
+    return fits < kSumRows ? fits : kSumRows;
+}
+
 // The lone column: y[m] = plus_l times(x[m][l], e[l]), a vector of l at a time.
 template <class A, class T, int M>
 static VS_INLINE void lone_column(const T* e, int Kp, const T* const* x, T* const* y, int at) {
@@ -183,8 +190,7 @@ static void messages(const Tiling<T>& g, const T* packed, int rows, const T* con
         const int full = g.tile_full(t);
         const bool tail = g.tile_tail(t);
         const int width = g.width(t);
-        const int fits = kBlockBytes / static_cast<int>(sizeof(T)) / width;
-        const int block = !A::kManyRows ? g.K : fits < kSumRows ? fits : kSumRows;
+        const int block = A::kManyRows ? rows_of_block<T>(width) : g.K;
         for (int l0 = 0, l1; l0 < g.K; l0 = l1, e += static_cast<int64_t>(block) * width) {
             l1 = g.K - l0 < block ? g.K : l0 + block;
             for (int r = 0; r < rows; r += step) {

@@ -21,17 +21,23 @@ VS_INLINE V fold_apart(V (&part)[V::N]) {
     return (part[0] + part[2]) + (part[1] + part[3]);
 }
 
-// y (M, N): columns that lie in a row of a tile.
+// y (M, N): columns that lie in a row of a tile, whose rows are summed up in blocks.
 template <int M, class T>
-VS_INLINE void columns_abreast(int K, int width, const T* e, const T* a, T* y) {
+VS_INLINE void columns_abreast(int K, int width, int block, const T* e, const T* a, T* y) {
     using V = Vec<T>;
-    V sum[M];
-    each<M>([&](auto j) VS_INLINE_LAMBDA { sum[j] = V::set1(T(0)); });
-    for (int l = 0; l < K; ++l, e += width) {
-        const V x = V::load(a + l * V::N);
-        each<M>([&](auto j) VS_INLINE_LAMBDA { sum[j] = V::fma(x, V::set1(e[j]), sum[j]); });
+    for (int l = 0; l < K;) {
+        const bool more = l > 0;
+        const int end = K - l < block ? K : l + block;
+        V sum[M];
+        each<M>([&](auto j) VS_INLINE_LAMBDA { sum[j] = V::set1(T(0)); });
+        for (; l < end; ++l, e += width) {
+            const V x = V::load(a + l * V::N);
+            each<M>([&](auto j) VS_INLINE_LAMBDA { sum[j] = V::fma(x, V::set1(e[j]), sum[j]); });
+        }
+        each<M>([&](auto j) VS_INLINE_LAMBDA {
+            (more ? V::load(y + j * V::N) + sum[j] : sum[j]).store(y + j * V::N);
+        });
     }
-    each<M>([&](auto j) VS_INLINE_LAMBDA { sum[j].store(y + j * V::N); });
 }
 
 // y (K, N) = messages out of a (K, N) through a table of one tile.
@@ -39,13 +45,14 @@ template <class T>
 void send_abreast(const Tiling<T>& g, const T* e, const T* a, T* y) {
     using V = Vec<T>;
     constexpr int N = V::N;
-    const int K = g.K, width = g.width(0), columns = g.lone ? K - 1 : K;
+    const int K = g.K, width = g.width(0), block = rows_of_block<T>(width);
+    const int columns = g.lone ? K - 1 : K;
     int k = 0;
-    for (; k + 8 <= columns; k += 8) columns_abreast<8>(K, width, e + k, a, y + k * N);
+    for (; k + 8 <= columns; k += 8) columns_abreast<8>(K, width, block, e + k, a, y + k * N);
     switch (columns - k) {
-#define VS_COLUMNS(M)                                      \
-    case M:                                                \
-        columns_abreast<M>(K, width, e + k, a, y + k * N); \
+#define VS_COLUMNS(M)                                             \
+    case M:                                                       \
+        columns_abreast<M>(K, width, block, e + k, a, y + k * N); \
         break;
         VS_COLUMNS(1)
         VS_COLUMNS(2)

@@ -90,22 +90,39 @@ VS_INLINE Vec<double> exp_or_zero(Vec<double> x) {
 // Vectors of doubles in one of floats.
 constexpr int kParts = Vec<float>::N / Vec<double>::N;
 
+// p * 2**n, t = n + 1.5 * 2**52.
+VS_INLINE Vec<float> scale_narrow(Vec<float> p, const Vec<double>* t) {
+#if VS_LEVEL == VS_LEVEL_SCALAR || VS_LEVEL == VS_LEVEL_NEON
+    Vec<double> n[kParts];
+    for (int i = 0; i < kParts; ++i) n[i] = t[i] - Vec<double>::set1(6755399441055744.0);
+    return Vec<float>::scale2(p, Vec<float>::narrow(n));
+#else
+    return Vec<float>::scale2(p, t);
+#endif
+}
+
 // exp(x - shift) of scores in float64, rounded once: the argument is reduced before. Where x is
 // finite it is held at exp(low) from below; -inf: 0, unless PLAIN, where there is none.
 template <bool PLAIN>
-VS_INLINE Vec<float> exp_narrow(const Vec<double>* x, Vec<double> shift, Vec<double> low) {
+VS_INLINE Vec<float> exp_narrow(const Vec<double>* x, const Vec<double>* shift, Vec<double> low) {
     using V = Vec<double>;
-    V n[kParts], r[kParts], alive[kParts];
+    const V magic = V::set1(6755399441055744.0);  // 1.5 * 2^52: adding it rounds to an integer
+    V t[kParts], r[kParts], alive[kParts];
     for (int i = 0; i < kParts; ++i) {
-        const V z = V::max(x[i] - shift, low);
-        n[i] = V::round(z * V::set1(ExpConst<double>::kLog2e));
-        r[i] = V::fma(n[i], V::set1(-0.693147180559945309417), z);
-        alive[i] = PLAIN
-                       ? n[i]
-                       : V::where_ge(x[i], V::set1(ExpConst<double>::kMostNegative), V::set1(1.0));
+        const V z = V::max(x[i] - shift[i], low);
+        t[i] = V::fma(z, V::set1(ExpConst<double>::kLog2e), magic);
+        r[i] = V::fma(t[i] - magic, V::set1(-0.693147180559945309417), z);
+        alive[i] =
+            PLAIN ? z : V::where_ge(x[i], V::set1(ExpConst<double>::kMostNegative), V::set1(1.0));
     }
-    const Vec<float> e = Vec<float>::scale2(exp_poly(Vec<float>::narrow(r)), Vec<float>::narrow(n));
+    const Vec<float> e = scale_narrow(exp_poly(Vec<float>::narrow(r)), t);
     return PLAIN ? e : e * Vec<float>::narrow(alive);
+}
+template <bool PLAIN>
+VS_INLINE Vec<float> exp_narrow(const Vec<double>* x, Vec<double> shift, Vec<double> low) {
+    Vec<double> all[kParts];
+    for (int i = 0; i < kParts; ++i) all[i] = shift;
+    return exp_narrow<PLAIN>(x, all, low);
 }
 
 // exp(x - shift) where x is finite (held at exp(kLow) from below), 0 where x is -inf.

@@ -15,10 +15,10 @@ static VS_INLINE void weave_rows(const T* const* from, int64_t first, int64_t la
         for (int64_t k = first; k < last; ++k) to[k * N + i] = from[i][k];
     }
 }
-template <class T, int N>
-static VS_INLINE void unweave_rows(const T* from, int64_t first, int64_t last, T* const* to) {
+template <class T, int N, class Out>
+static VS_INLINE void unweave_rows(const T* from, int64_t first, int64_t last, Out* const* to) {
     for (int i = 0; i < N; ++i) {
-        for (int64_t k = first; k < last; ++k) to[i][k] = from[k * N + i];
+        for (int64_t k = first; k < last; ++k) to[i][k] = static_cast<Out>(from[k * N + i]);
     }
 }
 
@@ -31,6 +31,11 @@ template <class T, int N>
 static VS_INLINE int64_t unweave_blocks(const T*, int64_t, T* const*) {
     return 0;
 }
+// The same into doubles.
+template <int N>
+static VS_INLINE int64_t widen_blocks(const float*, int64_t, double* const*) {
+    return 0;
+}
 
 // As many rows as a vector has numbers, in registers.
 template <class S>
@@ -40,8 +45,34 @@ struct Registers {
     Vec<T> r[N];
     VS_INLINE void load(int i, const T* p) { r[i] = Vec<T>::load(p); }
     VS_INLINE void load_part(int i, const T* p, int m) { r[i] = Vec<T>::load_part(p, m, T(0)); }
-    VS_INLINE void store(int i, T* p) const { r[i].store(p); }
-    VS_INLINE void store_part(int i, T* p, int m) const { r[i].store_part(p, m); }
+    // m < N of them; where Out is wider, they are widened.
+    template <class Out>
+    VS_INLINE void store(int i, Out* p) const {
+        parts<Out>(i, [&](auto x, int at) VS_INLINE_LAMBDA { x.store(p + at); });
+    }
+    template <class Out>
+    VS_INLINE void store_part(int i, Out* p, int m) const {
+        parts<Out>(i, [&](auto x, int at) VS_INLINE_LAMBDA {
+            if (m >= at + x.N) {
+                x.store(p + at);
+            } else if (m > at) {
+                x.store_part(p + at, m - at);
+            }
+        });
+    }
+
+  private:
+    template <class Out, class F>
+    VS_INLINE void parts(int i, F f) const {  // f(some of row i, where they stand)
+        using W = Vec<Out>;
+        if constexpr (W::N == N) {
+            f(r[i], 0);
+        } else {
+            W x[N / W::N];
+            r[i].widen(x);
+            each<N / W::N>([&](auto q) VS_INLINE_LAMBDA { f(x[q], q * W::N); });
+        }
+    }
 };
 
 // R are registers that can be transposed; kSide numbers stand side by side.
@@ -63,8 +94,8 @@ VS_INLINE int64_t weave_squares(const typename R::T* const* from, int64_t n, typ
     });
     return n;
 }
-template <class R, int kSide = R::N>
-VS_INLINE int64_t unweave_squares(const typename R::T* from, int64_t n, typename R::T* const* to) {
+template <class R, int kSide = R::N, class Out>
+VS_INLINE int64_t unweave_squares(const typename R::T* from, int64_t n, Out* const* to) {
     R x;
     int64_t k = 0;
     for (; k + R::N <= n; k += R::N) {
@@ -175,6 +206,10 @@ VS_INLINE int64_t unweave_blocks<float, 8>(const float* from, int64_t n, float* 
     return unweave_squares<Rows8>(from, n, to);
 }
 template <>
+VS_INLINE int64_t widen_blocks<8>(const float* from, int64_t n, double* const* to) {
+    return unweave_squares<Rows8>(from, n, to);
+}
+template <>
 VS_INLINE int64_t weave_blocks<float, 16>(const float* const* from, int64_t n, float* to) {
     weave_squares<Rows8, 16>(from, n, to);
     return weave_squares<Rows8, 16>(from + 8, n, to + 8);
@@ -242,11 +277,20 @@ VS_INLINE int64_t unweave_blocks<double, 8>(const double* from, int64_t n, doubl
     return unweave_squares<Rows8>(from, n, to);
 }
 template <>
+VS_INLINE int64_t weave_blocks<double, 16>(const double* const* from, int64_t n, double* to) {
+    weave_squares<Rows8, 16>(from, n, to);
+    return weave_squares<Rows8, 16>(from + 8, n, to + 8);
+}
+template <>
 VS_INLINE int64_t weave_blocks<float, 16>(const float* const* from, int64_t n, float* to) {
     return weave_squares<Rows16>(from, n, to);
 }
 template <>
 VS_INLINE int64_t unweave_blocks<float, 16>(const float* from, int64_t n, float* const* to) {
+    return unweave_squares<Rows16>(from, n, to);
+}
+template <>
+VS_INLINE int64_t widen_blocks<16>(const float* from, int64_t n, double* const* to) {
     return unweave_squares<Rows16>(from, n, to);
 }
 #endif
@@ -256,10 +300,14 @@ template <class T, int N>
 static VS_INLINE void weave(const T* const* from, int64_t n, T* to) {
     weave_rows<T, N>(from, weave_blocks<T, N>(from, n, to), n, to);
 }
-// to[i][k] = from[k * N + i], likewise.
-template <class T, int N>
-static VS_INLINE void unweave(const T* from, int64_t n, T* const* to) {
-    unweave_rows<T, N>(from, unweave_blocks<T, N>(from, n, to), n, to);
+// to[i][k] = from[k * N + i], likewise; floats may become doubles.
+template <class T, int N, class Out>
+static VS_INLINE void unweave(const T* from, int64_t n, Out* const* to) {
+    if constexpr (sizeof(T) == sizeof(Out)) {
+        unweave_rows<T, N>(from, unweave_blocks<T, N>(from, n, to), n, to);
+    } else {
+        unweave_rows<T, N>(from, widen_blocks<N>(from, n, to), n, to);
+    }
 }
 
 }  // namespace VS_NS

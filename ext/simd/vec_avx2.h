@@ -65,6 +65,13 @@ struct Vec<double> {
         return {_mm256_castsi256_pd(
             _mm256_add_epi64(_mm256_castpd_si256(p.v), _mm256_slli_epi64(i, 52)))};
     }
+    // 2^-e of the exponents e.
+    VS_INLINE Vec over_power() const {
+        const __m256i field = _mm256_set1_epi64x(int64_t{0x7ff} << 52),
+                      twice = _mm256_set1_epi64x(int64_t{2046} << 52);
+        const __m256i power = _mm256_and_si256(_mm256_castpd_si256(v), field);
+        return {_mm256_castsi256_pd(_mm256_sub_epi64(twice, power))};
+    }
     VS_INLINE double hsum() const {
         const __m128d s = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
         return _mm_cvtsd_f64(_mm_add_sd(s, _mm_unpackhi_pd(s, s)));
@@ -134,6 +141,20 @@ struct Vec<float> {
         const __m256i i = _mm256_cvtps_epi32(n.v);
         return {_mm256_castsi256_ps(
             _mm256_add_epi32(_mm256_castps_si256(p.v), _mm256_slli_epi32(i, 23)))};
+    }
+    // p * 2**n where that is a normal number, t = n + 1.5 * 2**52 in doubles.
+    static VS_INLINE Vec scale2(Vec p, const Vec<double>* t) {
+        const __m256 low =
+            _mm256_shuffle_ps(_mm256_castpd_ps(t[0].v), _mm256_castpd_ps(t[1].v), 0x88);
+        const __m256i i = _mm256_permute4x64_epi64(_mm256_castps_si256(low), 0xd8);
+        return {_mm256_castsi256_ps(
+            _mm256_add_epi32(_mm256_castps_si256(p.v), _mm256_slli_epi32(i, 23)))};
+    }
+    // 2^-e of the exponents e.
+    VS_INLINE Vec over_power() const {
+        const __m256i field = _mm256_set1_epi32(0x7f800000), twice = _mm256_set1_epi32(254 << 23);
+        const __m256i power = _mm256_and_si256(_mm256_castps_si256(v), field);
+        return {_mm256_castsi256_ps(_mm256_sub_epi32(twice, power))};
     }
     VS_INLINE float hsum() const {
         __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));

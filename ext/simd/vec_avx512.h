@@ -69,6 +69,13 @@ struct Vec<double> {
     }
     // p * 2**n, n integral.
     static VS_INLINE Vec scale2(Vec p, Vec n) { return {_mm512_scalef_pd(p.v, n.v)}; }
+    // 2^-e of the exponents e.
+    VS_INLINE Vec over_power() const {
+        const __m512i field = _mm512_set1_epi64(int64_t{0x7ff} << 52),
+                      twice = _mm512_set1_epi64(int64_t{2046} << 52);
+        const __m512i power = _mm512_and_si512(_mm512_castpd_si512(v), field);
+        return {_mm512_castsi512_pd(_mm512_sub_epi64(twice, power))};
+    }
     VS_INLINE double hsum() const { return _mm512_reduce_add_pd(v); }
     VS_INLINE double hmax() const { return _mm512_reduce_max_pd(v); }
     // One bit a lane: is it >= limit?
@@ -122,6 +129,21 @@ struct Vec<float> {
         return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
     }
     static VS_INLINE Vec scale2(Vec p, Vec n) { return {_mm512_scalef_ps(p.v, n.v)}; }
+    // p * 2**n where that is a normal number, t = n + 1.5 * 2**52 in doubles.
+    static VS_INLINE Vec scale2(Vec p, const Vec<double>* t) {
+        const __m512i low =
+            _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+        const __m512i i = _mm512_permutex2var_epi32(_mm512_castpd_si512(t[0].v), low,
+                                                    _mm512_castpd_si512(t[1].v));
+        return {_mm512_castsi512_ps(
+            _mm512_add_epi32(_mm512_castps_si512(p.v), _mm512_slli_epi32(i, 23)))};
+    }
+    // 2^-e of the exponents e.
+    VS_INLINE Vec over_power() const {
+        const __m512i field = _mm512_set1_epi32(0x7f800000), twice = _mm512_set1_epi32(254 << 23);
+        const __m512i power = _mm512_and_si512(_mm512_castps_si512(v), field);
+        return {_mm512_castsi512_ps(_mm512_sub_epi32(twice, power))};
+    }
     VS_INLINE float hsum() const { return _mm512_reduce_add_ps(v); }
     VS_INLINE float hmax() const { return _mm512_reduce_max_ps(v); }
     VS_INLINE unsigned ge(Vec limit) const { return _mm512_cmp_ps_mask(v, limit.v, _CMP_GE_OQ); }

@@ -64,6 +64,13 @@ struct Vec<double> {
         const __m128i i = _mm_castpd_si128(_mm_add_pd(n.v, magic));
         return {_mm_castsi128_pd(_mm_add_epi64(_mm_castpd_si128(p.v), _mm_slli_epi64(i, 52)))};
     }
+    // 2^-e of the exponents e.
+    VS_INLINE Vec over_power() const {
+        const __m128i field = _mm_set1_epi64x(int64_t{0x7ff} << 52),
+                      twice = _mm_set1_epi64x(int64_t{2046} << 52);
+        const __m128i power = _mm_and_si128(_mm_castpd_si128(v), field);
+        return {_mm_castsi128_pd(_mm_sub_epi64(twice, power))};
+    }
     VS_INLINE double hsum() const { return _mm_cvtsd_f64(_mm_add_sd(v, _mm_unpackhi_pd(v, v))); }
     VS_INLINE double hmax() const { return _mm_cvtsd_f64(_mm_max_sd(v, _mm_unpackhi_pd(v, v))); }
     // First lane that is >= limit, or N.
@@ -129,6 +136,18 @@ struct Vec<float> {
     static VS_INLINE Vec scale2(Vec p, Vec n) {
         const __m128i i = _mm_cvtps_epi32(n.v);
         return {_mm_castsi128_ps(_mm_add_epi32(_mm_castps_si128(p.v), _mm_slli_epi32(i, 23)))};
+    }
+    // p * 2**n where that is a normal number, t = n + 1.5 * 2**52 in doubles.
+    static VS_INLINE Vec scale2(Vec p, const Vec<double>* t) {
+        const __m128i i =
+            _mm_castps_si128(_mm_shuffle_ps(_mm_castpd_ps(t[0].v), _mm_castpd_ps(t[1].v), 0x88));
+        return {_mm_castsi128_ps(_mm_add_epi32(_mm_castps_si128(p.v), _mm_slli_epi32(i, 23)))};
+    }
+    // 2^-e of the exponents e.
+    VS_INLINE Vec over_power() const {
+        const __m128i field = _mm_set1_epi32(0x7f800000), twice = _mm_set1_epi32(254 << 23);
+        const __m128i power = _mm_and_si128(_mm_castps_si128(v), field);
+        return {_mm_castsi128_ps(_mm_sub_epi32(twice, power))};
     }
     VS_INLINE float hsum() const {
         const __m128 s = _mm_add_ps(v, _mm_movehl_ps(v, v));

@@ -11,6 +11,6 @@ from valuesparse.inference import _asked
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take float32 however little it gains."""
     monkeypatch.setattr(_asked, "_LEAST_LABELS", 1)
-    monkeypatch.setattr(_asked, "_LEAST_ABREAST", {})
+    monkeypatch.setattr(_asked, "_MANY", 0)
     monkeypatch.setattr(_asked, "_LEAST_IN_TREES", 1)
     monkeypatch.setattr(_asked, "_LEAST_WORK", 0)

@@ -28,6 +28,7 @@ LENGTHS = [
     [40, 12, 12, 11, 1],
     [33, 2, 1],
     [19] * 5 + [18] * 6 + [16, 9, 8, 1, 1, 1, 1],
+    [13] * 12 + [12] * 5,
 ]
 
 
@@ -80,7 +81,7 @@ def assert_as_alone(model: Arrays) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17, 25, 33, 49])
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17, 25, 33, 49, 56, 112])
 def test_bits_of_each_alone(k: int, dtype: type) -> None:
     rng = np.random.default_rng(k)
     for lengths in LENGTHS:

@@ -66,6 +66,73 @@ def test_chains(k: int, kind: str) -> None:
     within(model, 3e-3)
 
 
+#: As many sequences as fill lanes, more, and too few; with positions where single lanes end.
+LANES = [[7] * 16, [13] * 12 + [12] * 21, [9, 9, 8, 8, 8, 8, 8, 7, 7, 7, 7, 7, 6, 5, 3, 2, 1, 0]]
+
+
+@pytest.mark.simd
+@pytest.mark.parametrize("k", [1, 2, 3, 5, 8, 9, 16, 17, 25, 33, 49, 96, 112])
+@pytest.mark.parametrize("kind", ["plain", "ends", "forbidden", "far"])
+def test_lanes_have_the_bits_of_each_alone(k: int, kind: str) -> None:
+    """Sequences side by side, one in each lane, and what is proved about them."""
+    rng = np.random.default_rng(k)
+    for lengths in LANES:
+        n = sum(lengths)
+        unary, t = 3 * rng.normal(size=(n, k)), rng.normal(size=(k, k))
+        more = {}
+        if kind == "ends":
+            more = {"start": rng.normal(size=k), "end": rng.normal(size=k)}
+        if kind == "forbidden":
+            unary[:, 1:][rng.random((n, k - 1)) < 0.2] = -np.inf
+            t[1:][rng.random((k - 1, k)) < 0.2] = -np.inf
+        if kind == "far":  # some lanes hold what float32 does not, beside others that it does
+            unary[:, 1:][rng.random((n, k - 1)) < 0.1] = -1e60
+            unary[n // 2] -= 1e5
+        model = vs.Chain(unary, t, lengths, **more)
+        if kind != "far":
+            within(model, 3e-3)
+        whole, log_z = narrowed(model)
+        assert np.array_equal(narrowed(model, threads=3)[0], whole)
+        first = np.concatenate([[0], np.cumsum(lengths)])
+        for at in range(len(lengths)):
+            alone, alone_z = narrowed(model, np.array([at]))
+            rows = slice(int(first[at]), int(first[at + 1]))
+            assert np.array_equal(alone[rows], whole[rows])
+            assert alone_z[at] == log_z[at]
+
+
+@pytest.mark.simd
+@pytest.mark.parametrize("kind", ["flat", "peaked", "forbidden", "large", "mixed"])
+def test_relative_errors_never_grow_in_lanes(kind: str) -> None:
+    """CERTIFICATES, section 6: what is proved holds for 10^4 sequences side by side."""
+    rng = np.random.default_rng(8)
+    for k, count in ((2, 5000), (6, 3000), (17, 2000)):
+        lengths = rng.integers(0, 9, count)
+        n = int(lengths.sum())
+        scale = {"flat": 0.05, "peaked": 12.0, "mixed": 1.0}.get(kind, 3.0)
+        unary, t = scale * rng.normal(size=(n, k)), scale * rng.normal(size=(k, k))
+        if kind == "mixed":
+            unary *= np.repeat(rng.choice([0.1, 1.0, 10.0], count), lengths)[:, None]
+        if kind == "forbidden":
+            unary[:, 1:][rng.random((n, k - 1)) < 0.3] = -np.inf
+            t[1:][rng.random((k - 1, k)) < 0.3] = -np.inf
+        if kind == "large":
+            unary += rng.choice([-1e4, 1e4], n)[:, None]
+        within(vs.Chain(unary, t, lengths), 3e-3)
+
+
+@pytest.mark.simd
+def test_a_dead_lane_is_named() -> None:
+    rng = np.random.default_rng(2)
+    unary = rng.normal(size=(20 * 6, 5))
+    unary[6 * 11 + 4] = -np.inf
+    model = vs.Chain(unary, rng.normal(size=(5, 5)), [6] * 20)
+    found, _ = native.infer(
+        model.forest, 1, np.empty(20), np.empty(unary.shape), components=None, narrow=True
+    )
+    assert found == (11, 4)
+
+
 @pytest.mark.simd
 @pytest.mark.parametrize("kind", ["shared", "typed", "per edge"])
 @pytest.mark.parametrize("k", [5, 40])

@@ -31,9 +31,10 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 #: Fewer labels, or less work in all, gain next to nothing from float32.
-_LEAST_LABELS, _LEAST_IN_TREES, _LEAST_WORK = 20, 16, 1e6
-#: With vectors of 512 bits float64 has a sequence in each lane, and more labels gain nothing.
-_LEAST_ABREAST = {"x86-64-v4": 32}
+_LEAST_LABELS, _LEAST_IN_TREES, _LEAST_WORK = 6, 16, 1e6
+#: So do those where there are not enough sequences for one in each lane of float32: by level.
+_MANY, _LEAST_OF_FEW = 32, {"x86-64-v4": 32}
+_LEAST_ELSEWHERE = 20
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 #: Which counts of components sum up; of the others, the rounds, the largest counts.
 _SUMMED = np.array([True] * 6 + [False] + [True] * 3)
@@ -68,12 +69,14 @@ def add_counts(counts: Integers, found: tuple[int, ...]) -> Integers:
 
 def pays_single(model: Chain | Tree) -> bool:
     """Return whether float32 is faster for a model of float64."""
-    n, _, count = model.forest.shape
-    price = 2.0 * model.n_labels**2 * max(0, n - count)
+    n, k, count = model.forest.shape
+    price = 2.0 * k**2 * max(0, n - count)
     least = _LEAST_IN_TREES
     if isinstance(model, Chain):
-        least = _LEAST_ABREAST.get(simd_level(), _LEAST_LABELS)
-    return model.n_labels >= least and price >= _LEAST_WORK and model.forest.listed is None
+        few = _LEAST_OF_FEW.get(simd_level(), _LEAST_ELSEWHERE)
+        lanes = count >= _MANY and model.allowed is None and model.forest.entries <= k * k
+        least = _LEAST_LABELS if lanes else few
+    return k >= least and price >= _LEAST_WORK and model.forest.listed is None
 
 
 def fitting(model: Chain | Tree, tol: float) -> npt.NDArray[np.bool_]:

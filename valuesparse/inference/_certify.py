@@ -24,9 +24,6 @@ Integers = npt.NDArray[np.int64]
 
 #: An error that may be added, so that passes can compute in float32.
 _SINGLE_ERROR = 1e-3
-#: Chains of fewer labels have a sequence in each lane in float64, where comparing costs no more
-#: than writing; what float32 saves there, it loses by that.
-_LEAST_LABELS = 25
 
 
 def certified(
@@ -40,8 +37,7 @@ def certified(
     n, _, count = model.forest.shape
     far, wrong = np.empty(n), np.empty(n)
     single = np.full(count, model.dtype == np.float32)
-    few = isinstance(model, Chain) and model.n_labels < _LEAST_LABELS
-    if model.dtype == np.float64 and not few and pays_single(model):
+    if model.dtype == np.float64 and pays_single(model):
         single = fitting(model, _SINGLE_ERROR)
     if may_pay(model, _SINGLE_ERROR, single):
         supports = Supports.of(model, _SINGLE_ERROR, single)

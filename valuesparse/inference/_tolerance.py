@@ -68,9 +68,14 @@ def infer(
             "at least that"
         )
     why = f"tol={wanted:g}"
-    if keep is None and model.dtype == _DOUBLE and not pays_single(model):
+
+    def exact() -> Any:
         result = _forest.infer(model, 1.0, -1, workers, "exact", deadline, progress)
         return _proved(result, model, why, np.zeros(result.log_z.size, dtype=bool))
+
+    double = keep is None and model.dtype == _DOUBLE
+    if double and not pays_single(model):
+        return exact()
     fits = fitting(model, wanted)
     if may_pay(model, wanted, fits):
         supports = Supports.of(model, wanted, fits)
@@ -78,7 +83,7 @@ def infer(
             return _with_supports(model, supports, workers, watch, keep, why, fits)
     if keep is not None:
         return _listed(model, workers, watch, keep, why, bool(fits.all()))
-    return _in_types(model, workers, watch, why, fits)
+    return exact() if double and not fits.any() else _in_types(model, workers, watch, why, fits)
 
 
 def _in_types(

@@ -1,0 +1,109 @@
+// Scores of chains that lie side by side, one in each lane of vectors, and their exponentials.
+#pragma once
+
+#include <type_traits>
+
+#include "forest/path_exact.h"
+#include "simd/each.h"
+#include "simd/transpose.h"
+
+namespace VS_NS {
+
+// Can rows of an arithmetic lie side by side? There hsum() adds up halves of a vector, as fold()
+// does.
+template <class D>
+constexpr bool kGoAbreast =
+    (std::is_same<D, Linear<typename D::T, typename D::T>>::value ||
+     std::is_same<D, Linear<float, double>>::value) &&
+    Vec<typename D::T>::N >= 4 && Vec<typename D::T>::N <= 16 && VS_LEVEL != VS_LEVEL_NEON;
+
+template <class D>
+class ScoresAbreast {
+  public:
+    using T = typename D::T;
+    using In = typename D::In;
+    using V = Vec<T>;
+    using S = Vec<In>;
+    static constexpr int N = V::N;
+    static constexpr int kScores = N / S::N;  // vectors of scores for one of T
+    struct Top {
+        S part[kScores];
+    };
+    static constexpr int64_t kAtOnce = 8;  // rows that are woven at once: whole vectors
+
+    // False: no memory.
+    bool open(const D& d, vs::Scratch& scratch) {
+        x_ = scratch.array<In>(kAtOnce * N * d.K);
+        row_ = scratch.array<In>(static_cast<int64_t>(N) * d.Kp);
+        return x_ != nullptr && row_ != nullptr;
+    }
+    // Points at the scores of row i; lanes that have ended go on with those of the longest.
+    void aim(const D& d, const Lane<D>* lanes, int m, int longest, int64_t i) {
+        for (int r = 0; r < N; ++r) {
+            const Lane<D>& s = lanes[r < m && i < lanes[r].n ? r : longest];
+            const bool head = i == 0 && s.head, tail = i == s.n - 1 && s.tail;
+            from_[r] = d.in.unary + (s.begin + i) * d.K;
+            if (!d.in.decorated(head, tail)) continue;
+            In* const own = row_ + r * d.Kp;
+            d.in.compose(s.begin + i, head, tail, own);
+            from_[r] = own;
+        }
+    }
+    // The scores of so many rows from there on, which are as good as one long row: (rows, K, N).
+    VS_INLINE const In* look(const D& d, int64_t rows) {
+        weave<In, N>(from_, rows * d.K, x_);
+        for (int r = 0; r < N; ++r) from_[r] += rows * d.K;
+        return x_;
+    }
+    // The largest scores of a row, 0 where all are forbidden; `plain`: none is.
+    VS_INLINE Top largest(int K, const In* x, bool* plain) const {
+        S high[kScores], low[kScores];
+        each<kScores>([&](auto q) VS_INLINE_LAMBDA { high[q] = low[q] = S::load(x + q * S::N); });
+        for (int k = 1; k < K; ++k) {
+            each<kScores>([&](auto q) VS_INLINE_LAMBDA {
+                const S v = S::load(x + k * N + q * S::N);
+                high[q] = S::max(high[q], v);
+                low[q] = S::min(low[q], v);
+            });
+        }
+        const S finite = S::set1(ExpConst<In>::kMostNegative);
+        bool all = true;
+        Top top;
+        each<kScores>([&](auto q) VS_INLINE_LAMBDA {
+            const bool here = low[q].ge(finite) == (1u << S::N) - 1u;
+            all &= here;
+            top.part[q] = here ? high[q] : S::where_ge(high[q], finite, high[q]);
+        });
+        *plain = all;
+        return top;
+    }
+    // The exponentials of entry k, of scores less the largest.
+    template <bool PLAIN>
+    VS_INLINE V local(const In* x, int k, const Top& top) const {
+        if constexpr (D::kNarrows) {
+            S part[kScores];
+            each<kScores>([&](auto q)
+                              VS_INLINE_LAMBDA { part[q] = S::load(x + k * N + q * S::N); });
+            return exp_narrow<PLAIN>(part, top.part, S::set1(static_cast<In>(ExpConst<T>::kLow)));
+        } else {
+            const V v = V::load(x + k * N);
+            return PLAIN ? exp_floor<T>(v - top.part[0]) : exp_shifted<T>(v, top.part[0]);
+        }
+    }
+    // Vectors of doubles for one of T.
+    static constexpr int kWide = N / Vec<double>::N;
+    static VS_INLINE void widen(const Top& top, Vec<double>* out) {
+        if constexpr (sizeof(In) == 8) {
+            each<kWide>([&](auto q) VS_INLINE_LAMBDA { out[q] = top.part[q]; });
+        } else {
+            top.part[0].widen(out);
+        }
+    }
+
+  private:
+    In* x_ = nullptr;    // (kAtOnce, K, N)
+    In* row_ = nullptr;  // (N, Kp): rows that are sums
+    const In* from_[N];  // the next rows
+};
+
+}  // namespace VS_NS
