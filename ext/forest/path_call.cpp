@@ -119,7 +119,7 @@ void PathCall::sample() {
     // How many sequences a task draws from together: bits do not depend on it, and every thread has
     // some tasks.
     constexpr int64_t kTasks = 4;
-    const int64_t together = c_.n_labels <= kAbreast32 ? sequences_together(c_) : 4;
+    const int64_t together = c_.n_labels <= kAbreast32 ? sequences_together(c_, false) : 4;
     const std::vector<int64_t> order = by_length(order_);
     const int64_t n = static_cast<int64_t>(order.size());
     const int64_t tasks = r_.threads > 1 ? kTasks * r_.threads : 1;
