@@ -238,7 +238,7 @@ void Network::Climb::go(int64_t max_iterations, double tolerance, bool caller, C
     bound = now.bound;
     scale = now.scale;
     double step = 1.0, finest = 1e-12;
-    int64_t patience = 0, quiet = 0;  // whole steps before a longer one, and since the last try
+    int64_t pause = 0, since = 0;  // whole steps before a longer one, and since the last try
     bool longer = false;
     for (int64_t i = 0; i < max_iterations && !run.converged; ++i) {
         before.q = now.q;
@@ -263,8 +263,8 @@ void Network::Climb::go(int64_t max_iterations, double tolerance, bool caller, C
         }
         // A longer step that fails costs as much as one that gains: after each more steps pass
         // before the next try.
-        quiet = whole ? quiet + 1 : 0;
-        patience = whole ? (longer ? 0 : patience) : std::min<int64_t>(2 * patience + 1, 7);
+        since = whole ? since + 1 : 0;
+        pause = whole ? (longer ? 0 : pause) : std::min<int64_t>(2 * pause + 1, 7);
         run.updates += now.l.n_;
         if (!gained) {
             now.node = before.node;
@@ -285,7 +285,7 @@ void Network::Climb::go(int64_t max_iterations, double tolerance, bool caller, C
         run.residuals.push_back(moved);
         run.converged = moved <= tolerance * step || !gained;
         finest = kFiner * step;
-        longer = step < 1.0 && quiet >= patience;
+        longer = step < 1.0 && since >= pause;
         if (longer) step = std::min(1.0, 2.0 * step);
         if (caller) control->done.store(i + 1);
     }
