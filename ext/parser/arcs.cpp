@@ -11,20 +11,23 @@ constexpr int kAtOnce = 4;                       // templates
 constexpr int kRow = 2 * kAtOnce;                // hashes of a position: those of each role
 constexpr int64_t kMostArcs = int64_t{1} << 18;  // of sentences that are scored together
 
-// act(head, modifier) of each arc of a class: by modifier, then head.
+}  // namespace
+
 template <class Act>
-void each(int64_t n, int c, const Act& act) {
-    const int b = c % kBins;
-    const int64_t near = kNearest[b], far = b + 1 < kBins ? kNearest[b + 1] - 1 : n;
-    for (int64_t m = 1; m <= n; ++m) {
-        const bool right = c >= kBins;  // the modifier is right of its head
-        const int64_t first = right ? std::max<int64_t>(0, m - far) : m + near;
-        const int64_t last = right ? m - near : std::min(n, m + far);
-        for (int64_t h = first; h <= last; ++h) act(h, m);
+void ArcScores::each(const One& one, const Act& act) {
+    const auto one_arc = [&](int64_t h, int64_t m) {
+        act(h, m, h < m ? kBins + bin(m - h) : bin(h - m));
+    };
+    if (one.arcs.head) {
+        for (int64_t a = 0; a < one.arcs.count; ++a) one_arc(one.arcs.head[a], one.arcs.modifier[a]);
+        return;
+    }
+    for (int64_t m = 1; m <= one.words.size(); ++m) {
+        for (int64_t h = 0; h <= one.words.size(); ++h) {
+            if (h != m) one_arc(h, m);
+        }
     }
 }
-
-}  // namespace
 
 int64_t ArcScores::end(const int64_t* offset, int64_t first, int64_t last) {
     int64_t arcs = 0, i = first;
@@ -37,27 +40,35 @@ int64_t ArcScores::end(const int64_t* offset, int64_t first, int64_t last) {
 }
 
 void ArcScores::lay_out() {
-    arc_.clear();
-    distance_.clear();
-    counts_.clear();
-    tags_.clear();
+    for (One& one : all_) {
+        std::fill_n(one.end, int{kClasses}, 0);
+        each(one, [&](int64_t, int64_t, int c) { ++one.end[c]; });
+    }
+    int64_t count = 0;
     for (int c = 0; c < kClasses; ++c) {
-        begin_[c] = static_cast<int64_t>(arc_.size());
+        begin_[c] = count;
         for (One& one : all_) {
-            one.begin[c] = static_cast<int64_t>(arc_.size());
-            each(one.words.size(), c, [&](int64_t h, int64_t m) {
-                const int64_t left = std::min(h, m), right = std::max(h, m);
-                arc_.push_back(
-                    {static_cast<uint32_t>(one.root + h), static_cast<uint32_t>(one.root + m)});
-                distance_.push_back(values_.distance(m - h));
-                counts_.push_back(values_.counts(one.words.counts(left, right)));
-                tags_.push_back(one.words.tags(left, right));
-            });
-            one.end[c] = static_cast<int64_t>(arc_.size());
+            const int64_t own = one.end[c];
+            one.begin[c] = one.end[c] = count;
+            count += own;
         }
     }
-    begin_[kClasses] = static_cast<int64_t>(arc_.size());
-    sum_.assign(arc_.size(), 0.0f);
+    begin_[kClasses] = count;
+    arc_.resize(at(count));
+    distance_.resize(at(count));
+    counts_.resize(at(count));
+    tags_.resize(at(count));
+    sum_.assign(at(count), 0.0f);
+    for (One& one : all_) {
+        each(one, [&](int64_t h, int64_t m, int c) {
+            const auto i = at(one.end[c]++);
+            const int64_t left = std::min(h, m), right = std::max(h, m);
+            arc_[i] = {static_cast<uint32_t>(one.root + h), static_cast<uint32_t>(one.root + m)};
+            distance_[i] = values_.distance(m - h);
+            counts_[i] = values_.counts(one.words.counts(left, right));
+            tags_[i] = one.words.tags(left, right);
+        });
+    }
 }
 
 void ArcScores::hash(const Set& set, int64_t t, int64_t count) {
@@ -117,7 +128,7 @@ void ArcScores::add_between(const ClassWeights& weights, int64_t t) {
 }
 
 void ArcScores::score(const ClassWeights& weights, const uint32_t* words, const int64_t* offset,
-                      int64_t first, int64_t last) {
+                      int64_t first, int64_t last, const Listed* arcs) {
     const Set& set = weights.set();
     first_ = first;
     positions_ = 0;
@@ -125,6 +136,7 @@ void ArcScores::score(const ClassWeights& weights, const uint32_t* words, const 
     for (int64_t i = first; i < last; ++i) {
         One& one = all_[at(i - first)];
         one.words.read(words + offset[i] * kFields, offset[i + 1] - offset[i]);
+        one.arcs = arcs ? arcs[i - first] : Listed{};
         one.root = positions_;
         positions_ += one.words.size() + 1;
         for (int k = 0; k < one.words.n_tags(); ++k) one.tags[k] = Values::tag(one.words.tag(k));
@@ -153,13 +165,9 @@ void ArcScores::score(const ClassWeights& weights, const uint32_t* words, const 
 
 void ArcScores::tell(int64_t sentence, double* out) const {
     const One& one = all_[at(sentence - first_)];
-    const int64_t n = one.words.size();
-    for (int c = 0; c < kClasses; ++c) {
-        const float* sum = sum_.data() + one.begin[c];
-        each(n, c, [&](int64_t h, int64_t m) {
-            out[(m - 1) * n + h - (h > m)] = static_cast<double>(*sum++);
-        });
-    }
+    int64_t next[kClasses];
+    std::copy_n(one.begin, int{kClasses}, next);
+    each(one, [&](int64_t, int64_t, int c) { *out++ = double{sum_[at(next[c]++)]}; });
 }
 
 }  // namespace vs::parser

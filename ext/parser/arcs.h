@@ -15,16 +15,17 @@ class ArcScores {
   public:
     // Sentences that are scored together: the next from `first` on, before `last`.
     static int64_t end(const int64_t* offset, int64_t first, int64_t last);
-    // Scores sentences [first, last), laid end to end.
+    // Scores sentences [first, last), laid end to end: all of their arcs, or those listed.
     void score(const ClassWeights& weights, const uint32_t* words, const int64_t* offset,
-               int64_t first, int64_t last);
-    // (n n,) of a sentence, by modifier, then head: the bits that `Scorer` has.
+               int64_t first, int64_t last, const Listed* arcs = nullptr);
+    // (arcs,) of a sentence, by modifier, then head: the bits that `Scorer` has.
     void tell(int64_t sentence, double* out) const;
 
   private:
     static constexpr int kClasses = 2 * kBins;
     struct One {
         Sentence words;
+        Listed arcs;
         int64_t root = 0;              // its position
         int64_t begin[kClasses] = {};  // of its arcs, by class
         int64_t end[kClasses] = {};
@@ -34,6 +35,9 @@ class ArcScores {
     struct Arc {
         uint32_t head, modifier;
     };
+    // act(head, modifier, class) of each arc of a sentence: by modifier, then head.
+    template <class Act>
+    static void each(const One& one, const Act& act);
     void lay_out();
     // Hashes of the heads and of the modifiers of templates [t, t + count), in rows_.
     void hash(const Set& set, int64_t t, int64_t count);

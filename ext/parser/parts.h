@@ -63,6 +63,12 @@ struct Templates {
     int64_t weights_ = 0;
 };
 
+// The arcs of a sentence that are looked at, by modifier and head; none listed: all.
+struct Listed {
+    int64_t count = 0;
+    const int32_t *head = nullptr, *modifier = nullptr;
+};
+
 // Which parts a sentence has. Arcs are ordered by modifier, then head; siblings by (h, m, s),
 // grandparents by (g, h, m), each a pair of arcs. The last parts say of an arc that it is on, and
 // that some word between its ends does not descend from its head.
@@ -77,6 +83,7 @@ struct Parts {
     std::vector<int32_t> nonprojective;  // numbers of arcs
 
     int64_t arcs() const { return static_cast<int64_t>(head.size()); }
+    Listed listed() const { return {arcs(), head.data(), modifier.data()}; }
     int64_t pairs() const { return static_cast<int64_t>(siblings.size() + grandparents.size()); }
     int64_t size() const { return arcs() + pairs() + static_cast<int64_t>(nonprojective.size()); }
     // All arcs, or those given.

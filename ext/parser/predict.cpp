@@ -113,6 +113,8 @@ struct Hands {
     Program program;
     std::unique_ptr<Pruner> pruner;
     Kept kept;
+    std::vector<Listed> listed;  // arcs that the pruner kept, of each sentence of a block
+    ArcScores arcs;
     std::vector<double> p;
 };
 
@@ -171,15 +173,21 @@ struct Predicting {
         return true;
     }
 
-    void read(int64_t i, Worker& w, Hands& hand) {
+    void read(int64_t i, Worker& w, Hands& hand, bool together) {
         const int64_t n = corpus.size(i);
         const uint32_t* words = corpus.sentence(i);
         const bool pairs = !relaxed();
         if (hand.pruner) {
             hand.pruner->prune(words, n, shares.of(i), i, &hand.kept);
-            w.read(words, n, hand.kept.listed(), pairs);
+            if (together && model.kept) {
+                w.list(words, n, hand.kept.listed(), pairs);
+                hand.listed.push_back(w.parts().listed());
+            } else {
+                w.read(words, n, hand.kept.listed(), pairs);
+            }
         } else if (model.arcs) {
-            w.read(words, n, shares.of(i), i, pairs);
+            w.list(words, n, {}, pairs);
+            w.tell(shares.of(i), i);
         } else {
             w.read(words, n, {}, pairs);
         }
@@ -206,11 +214,23 @@ struct Predicting {
         hand.labeller.label_all(model.label_weights, heads, n, answers.labels + first);
     }
 
+    // As far as the scores of pairs.
+    void relax(int64_t first, int64_t last, Hands& hand) {
+        hand.shared.scores.clear();
+        for (int64_t i = first; i < last; ++i) {
+            hand.workers[at(i - first)]->begin_relaxed(method.options, &hand.shared);
+        }
+        hand.shared.scores.score(hand.shared.weights);
+        for (int64_t i = first; i < last; ++i) {
+            hand.workers[at(i - first)]->read_relaxed(method.options, &hand.shared);
+        }
+    }
+
     // Parses the sentences from `first` on whose pairs are scored together; returns the one behind.
     int64_t block(int64_t first, int64_t end, Hands& hand, Control* own) {
         const bool together = relaxed() && method.options.choice == Choice::kAbove;
         const int64_t most = !together ? 1 : hands.size() > 1 ? kBeside : kTogether;
-        hand.shared.scores.clear();
+        hand.listed.clear();
         int64_t last = first;
         for (int64_t squares = 0; last < end && last - first < most; ++last) {
             if (control->stop.load(std::memory_order_relaxed)) return end;
@@ -221,16 +241,16 @@ struct Predicting {
                 hand.workers.push_back(
                     std::make_unique<Worker>(*model.parts, trees, &hand.shared.memory));
             }
-            Worker& w = *hand.workers[k];
-            read(last, w, hand);
-            if (relaxed()) w.begin_relaxed(method.options, &hand.shared);
+            read(last, *hand.workers[k], hand, together);
         }
-        if (relaxed()) {
-            hand.shared.scores.score(hand.shared.weights);
+        if (!hand.listed.empty()) {
+            hand.arcs.score(*model.kept, corpus.words, corpus.offset, first, last,
+                            hand.listed.data());
             for (int64_t i = first; i < last; ++i) {
-                hand.workers[at(i - first)]->read_relaxed(method.options, &hand.shared);
+                hand.workers[at(i - first)]->tell(hand.arcs, i);
             }
         }
+        if (relaxed()) relax(first, last, hand);
         for (int64_t i = first; i < last; ++i) {
             if (control->stop.load(std::memory_order_relaxed)) return end;
             answer(i, *hand.workers[at(i - first)], hand, own);
@@ -256,6 +276,7 @@ struct Predicting {
 Status predict(const Model& model, const Method& method, const Corpus& corpus, const Trees& trees,
                int threads, const PoolApi& pool, Control* control, const Answers& answers) {
     if (model.arcs) model.arcs->make();
+    if (model.kept) model.kept->make();
     const int64_t most = std::max<int64_t>(1, std::min<int64_t>(threads, corpus.sentences));
     Shares shares(model, corpus, most);
     Predicting job{model, method, corpus, answers, shares, control, trees, nullptr, {}, {}};

@@ -19,9 +19,9 @@ struct Model {
     const float* pruner_weights = nullptr;
     const Labels* labels = nullptr;
     const float* label_weights = nullptr;
-    // Weights by class of arcs, or of the pruner where there is one, and of pairs; null: a
-    // dictionary has them.
-    ClassWeights* arcs = nullptr;
+    // Weights by class of arcs, or of the pruner where there is one; of arcs that it keeps; and of
+    // pairs. Null: a dictionary has them.
+    ClassWeights *arcs = nullptr, *kept = nullptr;
     ClassWeights *siblings = nullptr, *grandparents = nullptr;
 };
 

@@ -41,6 +41,7 @@ cdef extern from "parser/predict.h" namespace "vs::parser" nogil:
         const Labels* labels
         const float* label_weights
         ClassWeights* arcs
+        ClassWeights* kept
         ClassWeights* siblings
         ClassWeights* grandparents
     cdef enum Engine "vs::parser::Engine":
@@ -261,7 +262,7 @@ cdef class Predictor:
         model.arcs = self.arcs.get()
         if prune:
             model.pruner = self.pruner.get()
-            model.arcs = self.pruner_arcs.get()
+            model.arcs, model.kept = self.pruner_arcs.get(), self.arcs.get()
         with nogil:
             status = c_predict(model, method, corpus, of, threads, pool_api[0], &call.control,
                                answers)

@@ -35,7 +35,8 @@ class Pruner {
     // The same of a sentence of these.
     void prune(const uint32_t* words, int64_t n, const ArcScores& scores, int64_t sentence,
                Kept* kept) {
-        worker_.read(words, n, scores, sentence, false);
+        worker_.list(words, n, {}, false);
+        worker_.tell(scores, sentence);
         choose(worker_.known(), n, nullptr, kept);
     }
 

@@ -36,10 +36,13 @@ void Worker::read(const uint32_t* words, int64_t n, const Listed& arcs, bool pai
     known_ = 0;
 }
 
-void Worker::read(const uint32_t* words, int64_t n, const ArcScores& scores, int64_t sentence,
-                  bool pairs) {
-    list(n, {}, pairs);
+void Worker::list(const uint32_t* words, int64_t n, const Listed& arcs, bool pairs) {
+    list(n, arcs, pairs);
     scorer_.read(words, n, false, pairs);
+    known_ = 0;
+}
+
+void Worker::tell(const ArcScores& scores, int64_t sentence) {
     known_ = parts_.arcs();
     scores_.resize(at(known_));
     scores.tell(sentence, scores_.data());

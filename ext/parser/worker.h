@@ -14,12 +14,6 @@
 
 namespace vs::parser {
 
-// The arcs of a sentence that are looked at, by modifier and head; none listed: all.
-struct Listed {
-    int64_t count = 0;
-    const int32_t *head = nullptr, *modifier = nullptr;
-};
-
 // Sentences laid end to end, encoded, with their trees.
 struct Corpus {
     int64_t sentences = 0;
@@ -53,9 +47,10 @@ class Worker {
 
     // Without `pairs` arcs alone, whatever the order.
     void read(const uint32_t* words, int64_t n, const Listed& arcs, bool pairs = true);
-    // The same of a sentence of these, all of whose arcs have been scored.
-    void read(const uint32_t* words, int64_t n, const ArcScores& scores, int64_t sentence,
-              bool pairs);
+    // The same without features, of arcs or of all parts: their scores will be told.
+    void list(const uint32_t* words, int64_t n, const Listed& arcs, bool pairs);
+    // The scores of arcs, of a sentence of these.
+    void tell(const ArcScores& scores, int64_t sentence);
     const Parts& parts() const { return parts_; }
     const Scorer& scorer() const { return scorer_; }
     const Trees& trees() const { return trees_; }
