@@ -51,8 +51,8 @@ class Abreast {
         return 100 * positions > percent * N * longest;
     }
 
-    // lanes[0..m), at most N. `compared`: where marginals are, and not kept, or null. `edges`: where
-    // what they are made of goes, or null. False: no memory.
+    // lanes[0..m), at most N. `compared`: where marginals are, and not kept, or null. `edges`:
+    // where what they are made of goes, or null. False: no memory.
     bool open(Lane<D>* lanes, int m, Keep keep, const vs::Comparison* compared,
               const EdgeSink<D>* edges, const D& d, vs::Scratch& scratch) {
         keep_ = keep;

@@ -13,9 +13,8 @@ namespace {
 constexpr int64_t kLeastWords = 200, kMostWords = 12000;
 constexpr double kShare = 0.8;
 
-// Sentences whose pairs are scored together, at most, and the squares of their lengths. Several
-// threads have less of the cache each.
-constexpr int64_t kTogether = 1024, kBeside = 128, kSquares = int64_t{1} << 18;
+// Sentences whose pairs are scored together, at most, and the squares of their lengths.
+constexpr int64_t kTogether = 1024, kSquares = int64_t{1} << 18;
 
 // Cost of a sentence beside others.
 double cost_of(int64_t n) { return static_cast<double>(n) * static_cast<double>(n + 8); }
@@ -229,7 +228,7 @@ struct Predicting {
     // Parses the sentences from `first` on whose pairs are scored together; returns the one behind.
     int64_t block(int64_t first, int64_t end, Hands& hand, Control* own) {
         const bool together = relaxed() && method.options.choice == Choice::kAbove;
-        const int64_t most = !together ? 1 : hands.size() > 1 ? kBeside : kTogether;
+        const int64_t most = together ? kTogether : 1;
         hand.listed.clear();
         int64_t last = first;
         for (int64_t squares = 0; last < end && last - first < most; ++last) {
