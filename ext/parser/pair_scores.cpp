@@ -69,14 +69,13 @@ void PairScores::each(With with, List* list, const Act& act) {
                               : each<kCount, With::kCounts>(list, act);
 }
 
-void PairScores::score(Kind kind, const float* weights, ClassWeights* by_class) {
+void PairScores::score(Kind kind, const float* weights, const ClassWeights* by_class) {
     const auto which = static_cast<size_t>(kind);
     const Set& set = templates_.sets[which];
     const std::vector<Slots> classes = classes_of(kind);
     List* lists = lists_ + (kind == Kind::kSibling ? 0 : kSiblingClasses);
     const auto n_classes = static_cast<int>(classes.size());
     for (int c = 0; c < n_classes; ++c) lists[c].sums.assign(lists[c].pairs.size(), 0.0f);
-    if (by_class) by_class->make();
     for (int64_t t = 0, end; t < set.size(); t = end) {
         const With with = set.all[at(t)].with;
         const bool full =

@@ -20,10 +20,10 @@ class PairScores {
     struct Mark {
         int64_t count[kClasses];
     };
-    // Weights by class, or none: each pair by itself then.
+    // Weights by class, which have been made, or none: each pair by itself then.
     struct Weights {
         const float* all = nullptr;
-        ClassWeights *siblings = nullptr, *grandparents = nullptr;
+        const ClassWeights *siblings = nullptr, *grandparents = nullptr;
     };
 
     explicit PairScores(const Templates& templates) : templates_(templates) {}
@@ -49,7 +49,7 @@ class PairScores {
         std::vector<Pair> pairs;
         std::vector<float> sums;
     };
-    void score(Kind kind, const float* weights, ClassWeights* by_class);
+    void score(Kind kind, const float* weights, const ClassWeights* by_class);
     // In rows_, of templates [t, t + count).
     void hash(const Set& set, int64_t t, int64_t count);
     // act(sum, keys (kCount,)) of all pairs of a class.

@@ -275,7 +275,11 @@ struct Predicting {
 Status predict(const Model& model, const Method& method, const Corpus& corpus, const Trees& trees,
                int threads, const PoolApi& pool, Control* control, const Answers& answers) {
     if (model.arcs) model.arcs->make();
-    if (model.kept) model.kept->make();
+    if (method.engine == Engine::kRelaxed) {
+        for (ClassWeights* w : {model.kept, model.siblings, model.grandparents}) {
+            if (w) w->make();
+        }
+    }
     const int64_t most = std::max<int64_t>(1, std::min<int64_t>(threads, corpus.sentences));
     Shares shares(model, corpus, most);
     Predicting job{model, method, corpus, answers, shares, control, trees, nullptr, {}, {}};
