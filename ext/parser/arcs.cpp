@@ -19,8 +19,9 @@ void ArcScores::each(const One& one, const Act& act) {
         act(h, m, h < m ? kBins + bin(m - h) : bin(h - m));
     };
     if (one.arcs.head) {
-        for (int64_t a = 0; a < one.arcs.count; ++a)
+        for (int64_t a = 0; a < one.arcs.count; ++a) {
             one_arc(one.arcs.head[a], one.arcs.modifier[a]);
+        }
         return;
     }
     for (int64_t m = 1; m <= one.words.size(); ++m) {

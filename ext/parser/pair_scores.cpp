@@ -75,7 +75,12 @@ void PairScores::score(Kind kind, const float* weights, const ClassWeights* by_c
     const std::vector<Slots> classes = classes_of(kind);
     List* lists = lists_ + (kind == Kind::kSibling ? 0 : kSiblingClasses);
     const auto n_classes = static_cast<int>(classes.size());
-    for (int c = 0; c < n_classes; ++c) lists[c].sums.assign(lists[c].pairs.size(), 0.0f);
+    size_t all = 0;
+    for (int c = 0; c < n_classes; ++c) {
+        lists[c].sums.assign(lists[c].pairs.size(), 0.0f);
+        all += lists[c].pairs.size();
+    }
+    if (all == 0) return;
     for (int64_t t = 0, end; t < set.size(); t = end) {
         const With with = set.all[at(t)].with;
         const bool full =

@@ -138,8 +138,8 @@ void Relaxed::screen(const Sentence& sentence, const Parts& parts, const Trees& 
             const int32_t a = wanted_[at(k)], g = above_[at(k)];
             for (int32_t i = 0; i < count; ++i) {
                 const int32_t m = modifier_[at(first + i)];
-                if (m != g)
-                    push(&grandparents, g, h, m, a, child_[at(first + i)], up[at(g * count + i)]);
+                if (m == g) continue;
+                push(&grandparents, g, h, m, a, child_[at(first + i)], up[at(g * count + i)]);
             }
         }
     }
