@@ -319,10 +319,15 @@ def test_errors_in_one_caller_leave_the_others_alone(rng: np.random.Generator) -
 @pytest.mark.parametrize("zeta", [1.0, 0.999])
 def test_the_gil_is_released(zeta: float) -> None:
     model = vs.Chain(np.zeros((10_000, 1000), np.float32), np.zeros((1000, 1000), np.float32))
-    worker = threading.Thread(target=lambda: vs.infer(model, threads=1, zeta=zeta))
-    worker.start()
-    turns = 0
-    while worker.is_alive():
-        time.sleep(0.001)  # gives the GIL away; it comes back at once, or when the call is over
-        turns += 1
-    assert turns > 20
+
+    def turns() -> int:
+        worker = threading.Thread(target=lambda: vs.infer(model, threads=1, zeta=zeta))
+        worker.start()
+        count = 0
+        while worker.is_alive():
+            time.sleep(1e-4)  # gives the GIL away; it comes back at once, or when the call is over
+            count += 1
+        return count
+
+    # A busy machine may keep this thread waiting; a call that holds the GIL never lets it in.
+    assert any(turns() > 20 for _ in range(20))
