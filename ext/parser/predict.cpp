@@ -8,10 +8,10 @@
 namespace vs::parser {
 namespace {
 
-// Words of a task: it has most of the share of a thread in what is left, and the last ones, for
-// which some thread may have to be waited for, are small.
-constexpr int64_t kLeastWords = 200, kMostWords = 12000;
-constexpr double kShare = 0.8;
+// Words of a task. Each thread gets one with most of its share, since pairs are scored together
+// there; the small ones behind, as many of each size, are for threads that are done early.
+constexpr int64_t kLeastWords = 400, kMostWords = 12000;
+constexpr double kShare = 0.9;
 
 // Sentences whose pairs are scored together, at most, and the squares of their lengths.
 constexpr int64_t kTogether = 1024, kSquares = int64_t{1} << 18;
@@ -24,12 +24,14 @@ Tasks tasks_of(const Corpus& corpus, int threads, int64_t first, int64_t last) {
     double left = 0.0;
     for (int64_t i = first; i < last; ++i) left += cost_of(corpus.size(i));
     Tasks tasks;
-    double cost = 0.0;
+    double cost = 0.0, most = 0.0;
     for (int64_t i = first, words = 0; i < last; ++i) {
+        // As many tasks of one size as there are threads, before those that are smaller.
+        if (words == 0 && tasks.size() % threads == 0) most = kShare * left / threads;
         words += corpus.size(i);
         cost += cost_of(corpus.size(i));
-        const bool enough = threads < 2 ? words >= kMostWords
-                                        : words >= kLeastWords && cost >= kShare * left / threads;
+        const bool enough =
+            threads < 2 ? words >= kMostWords : words >= kLeastWords && cost >= most;
         if (!enough && words < kMostWords && i + 1 < last) continue;
         tasks.add(TaskKind::kPiece, first, i + 1, cost);
         left -= cost;

@@ -54,7 +54,8 @@ def encode(sentences: Sequence[Sentence], ignore: Iterable[str] = (), number: in
     np.cumsum([len(sentence) for sentence in sentences], out=offset[1:])
     words = np.zeros((int(offset[-1]), _parser.FIELDS), np.uint32)
     left_out = {IGNORABLE[name] for name in ignore}
-    for i, (s, first, last) in enumerate(zip(sentences, offset[:-1], offset[1:], strict=True)):
+    places = offset.tolist()
+    for i, (s, first, last) in enumerate(zip(sentences, places, places[1:], strict=False)):
         try:
             _parser.encode(
                 s.forms,

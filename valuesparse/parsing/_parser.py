@@ -275,7 +275,7 @@ class Parser:
             done += len(batch)
             heads, labels, confidence, told = parsed(words, offset)
             tally.add(told)
-            names = [self.labels[k] for k in labels.tolist()]
+            names = list(map(self.labels.__getitem__, labels.tolist()))
             heads, places = heads.astype(np.int64), offset.tolist()
             for sentence, first, last in zip(batch, places, places[1:], strict=False):
                 yield sentence._with_tree(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -165,16 +166,13 @@ class Sentence:
         confidence: npt.NDArray[np.float64],
     ) -> Sentence:
         """Do as `parsed` with the answers of an engine, which nobody has to check."""
-        misc = self._misc_without_probability()
-        new = object.__new__(Sentence)
-        for name in _UNCHANGED:
-            object.__setattr__(new, name, getattr(self, name))
         missing = ["_"] * len(labels)
-        for name, value in (
-            ("heads", heads), ("labels", labels), ("confidence", confidence),
-            ("deps", missing), ("misc", misc or missing.copy()),
-        ):  # fmt: skip
-            object.__setattr__(new, name, value)
+        misc = self._misc_without_probability() or missing.copy()
+        new = object.__new__(Sentence)
+        for setter, value in zip(_SET_UNCHANGED, _get_unchanged(self), strict=True):
+            setter(new, value)
+        for setter, value in zip(_SET_TREE, (heads, labels, confidence, missing, misc), strict=True):
+            setter(new, value)
         return new
 
     def _misc_without_probability(self) -> list[str]:
@@ -185,8 +183,12 @@ class Sentence:
         return [without_probability(entry) for entry in self.misc]
 
 
-#: The fields that do not tell of a tree.
+# The fields that tell of a tree, and the others. A setter of a slot is faster than `object`'s.
+_TREE = ("heads", "labels", "confidence", "deps", "misc")
 _UNCHANGED = ("forms", "lemmas", "upos", "xpos", "feats", "others", "format")
+_get_unchanged = attrgetter(*_UNCHANGED)
+_SET_TREE = [getattr(Sentence, name).__set__ for name in _TREE]
+_SET_UNCHANGED = [getattr(Sentence, name).__set__ for name in _UNCHANGED]
 
 
 def _as_column(name: str, column: Any) -> list[str]:
