@@ -3,7 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pool/blocks.h"
+
 namespace vs::messages {
+namespace {
+
+constexpr int64_t kBlock = 1 << 10;  // variables of a task
+
+}  // namespace
 
 Status Network::answer(const double* local, const double* messages, int threads, Control* control,
                        double* marginals, double* log_z, int64_t* dead_variable) {
@@ -32,18 +39,21 @@ Status Network::beliefs(const double* local, const double* messages, int threads
     phase(kMasses, threads, control);
     if (control->stop.load()) return kCancelled;
     log_mass_.resize(at(n_));
+    run_blocks(*g_pool, "marginals", n_, kBlock, threads, control, [&](int64_t v, int64_t last) {
+        for (; v < last; ++v) {
+            const double* b = belief_.data() + var_at_[at(v)];
+            double* p = marginals + var_at_[at(v)];
+            const int64_t k = card_[at(v)];
+            const double top = *std::max_element(b, b + k);
+            double sum = 0.0;
+            for (int64_t x = 0; x < k; ++x) sum += p[x] = std::exp(b[x] - top);
+            for (int64_t x = 0; x < k; ++x) p[x] /= sum;
+            log_mass_[at(v)] = top + std::log(sum);
+        }
+    });
+    if (control->stop.load()) return kCancelled;
     double total = 0.0;
-    for (int64_t v = 0; v < n_; ++v) {
-        const double* b = belief_.data() + var_at_[at(v)];
-        double* p = marginals + var_at_[at(v)];
-        const int64_t k = card_[at(v)];
-        const double top = *std::max_element(b, b + k);
-        double sum = 0.0;
-        for (int64_t x = 0; x < k; ++x) sum += p[x] = std::exp(b[x] - top);
-        for (int64_t x = 0; x < k; ++x) p[x] /= sum;
-        log_mass_[at(v)] = top + std::log(sum);
-        total += log_mass_[at(v)];
-    }
+    for (double mass : log_mass_) total += mass;
     for (int64_t f = 0; f < n_factors_; ++f) {
         double gap = factor_mass_[at(f)];
         for (int64_t e = factor_ptr_[at(f)]; e < factor_ptr_[at(f + 1)]; ++e) {

@@ -20,8 +20,26 @@ constexpr int64_t kEvaluations = 512;  // that one task takes
 // first edge for all messages of a structured factor. `Order` is the interface of pairs in lanes
 // and of other factors.
 struct Network::Order {
+    // What a message to a variable concerns: beside each message `received`, the one that the same
+    // pair sends next.
+    struct Near {
+        int32_t received, next;
+        double gain;
+    };
     Network* self;
-    Pairs* pairs;  // or null
+    Pairs* pairs;             // or null
+    std::vector<Near> nears;  // by variable, as its edges; none unless all factors are pairs
+
+    void find_nears() {
+        const Network& l = *self;
+        if (!pairs || !l.structured_.empty()) return;
+        nears.reserve(l.var_edge_.size());
+        for (const int64_t e : l.var_edge_) {
+            const int64_t next = 2 * l.factor_ptr_[at(l.edge_factor_[at(e)])] + 1 - e;
+            nears.push_back(
+                {static_cast<int32_t>(e), static_cast<int32_t>(next), pairs->gain(next)});
+        }
+    }
 
     int64_t place(int64_t e) const { return pairs ? e : self->edge_at_[at(e)]; }
     int64_t length() const { return pairs ? self->n_edges() : self->n_entries(); }
@@ -65,7 +83,16 @@ struct Network::Order {
     void concern(int64_t e, double move, F&& f) const {
         const Network& l = *self;
         const int64_t v = l.edge_var_[at(e)];
-        const double rho = l.rho_[at(l.edge_factor_[at(e)])];
+        const double rho = pairs && !pairs->is_weighted() ? 1.0 : l.rho_[at(l.edge_factor_[at(e)])];
+        if (!nears.empty()) {
+            const Near* own = nears.data() + l.var_ptr_[at(v)];
+            const Near* end = nears.data() + l.var_ptr_[at(v + 1)];
+            for (; own < end; ++own) {
+                const double sent = move * (own->received == e ? std::fabs(1.0 - rho) : rho);
+                if (sent > 0.0) f(own->next, sent * own->gain);
+            }
+            return;
+        }
         for (int64_t i = l.var_ptr_[at(v)]; i < l.var_ptr_[at(v + 1)]; ++i) {
             const int64_t received = l.var_edge_[at(i)], g = l.edge_factor_[at(received)];
             const double sent = move * (received == e ? std::fabs(1.0 - rho) : rho);
@@ -118,11 +145,12 @@ Status Network::pass(const RunOptions& options, int threads, Control* control, d
                      const double* local, int64_t* dead_variable) {
     if (serial_) threads = 1;
     run_ = RunProgress();
-    const Order order{this, pairs_.get()};
+    Order order{this, pairs_.get(), {}};
     if (pairs_) {
         const Status status =
             pairs_->begin(local, options, threads, control, messages, dead_variable);
         if (status != kOk) return status;
+        order.find_nears();
     } else {
         start(local, messages);
         std::fill(to_.begin(), to_.end(), 0.0);

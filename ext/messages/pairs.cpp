@@ -10,12 +10,7 @@
 namespace vs::messages {
 namespace {
 
-constexpr int64_t kWorthThreads = 1 << 12;  // pairs that are slower on one thread
-
-enum PairPhase : int { kStructured, kUpdate, kTotals, kAllTotals, kMasses, kStructuredMasses };
-
-// The entries of a message of log-ratio l, the larger 0.
-double entry(double l, int64_t x) { return std::min(0.0, x ? l : -l); }
+enum PairPhase : int { kStructured, kUpdate, kMasses, kStructuredMasses };
 
 }  // namespace
 
@@ -146,15 +141,8 @@ void Pairs::step(void* job, int64_t task, int worker) {
         for (int64_t i = p->inner_ptr_[at(task)]; i < p->inner_ptr_[at(task + 1)]; ++i) {
             p->add_up(p->inner_[at(i)]);
         }
-    } else if (what == kTotals) {
-        for (int64_t i = p->outer_cut_[at(task)]; i < p->outer_cut_[at(task + 1)]; ++i) {
-            p->add_up(p->outer_[at(i)]);
-        }
-    } else if (what == kAllTotals) {
-        const int64_t end = std::min(p->n_, (task + 1) * kVariables);
-        for (int64_t v = task * kVariables; v < end; ++v) p->add_up(static_cast<int32_t>(v));
     } else {
-        p->level_->masses(p->block(task), p->mass_.data() + task * kChunk);
+        p->chunk_[at(task)] = p->mass_of(task);
     }
 }
 
@@ -167,105 +155,13 @@ void Pairs::phase(int what, int threads, Control* control) {
         scratch_.resize(at(std::max(threads, 1)));
         for (WorkerScratch& s : scratch_) s.x.resize(at(2 * size));
     }
-    const int64_t tasks = structured           ? static_cast<int64_t>(groups_.size())
-                          : what == kTotals    ? static_cast<int64_t>(outer_cut_.size()) - 1
-                          : what == kAllTotals ? (n_ + kVariables - 1) / kVariables
-                                               : static_cast<int64_t>(inner_ptr_.size()) - 1;
-    const char* label = what == kUpdate                         ? "pairs"
-                        : what == kTotals || what == kAllTotals ? "variables"
-                        : what == kStructured                   ? "factors"
-                                                                : "masses";
+    const int64_t tasks = structured ? static_cast<int64_t>(groups_.size())
+                                     : static_cast<int64_t>(inner_ptr_.size()) - 1;
+    const char* label = what == kUpdate ? "pairs" : what == kStructured ? "factors" : "masses";
     Plan plan(label, tasks);
     plan.stays = !structured;
     pool_->run_plan(plan, step, &job, !structured && n_pairs_ < kWorthThreads ? 1 : threads,
                     control);
-}
-
-// Fields and messages as log-ratios; false when a variable has no value left (its total is NaN).
-bool Pairs::start(const double* local, const double* messages) {
-    field_.resize(at(n_));
-    start_.resize(at(n_));
-    total_.assign(at(n_ + kPairLanes), 0.0);
-    bool alive = true;
-    for (int64_t v = 0; v < n_; ++v) {
-        field_[at(v)] = local[2 * v + 1] - local[2 * v];
-        start_[at(v)] = field_[at(v)] + sum_tilt_[at(v)];
-        alive = alive && field_[at(v)] == field_[at(v)];
-    }
-    message_.assign(var_.size(), 0.0);
-    for (const StructuredGroup& g : groups_) {
-        for (int64_t i = 0; i < g.factor->size(); ++i) {
-            const double* m = messages + 2 * (g.edge + i);
-            message_[at(g.slot + i)] = m[1] - m[0];
-        }
-    }
-    for (int64_t i = 0; i < n_pairs_; ++i) {
-        const double* m = messages + 2 * ptr_[factor_[at(i)]];
-        const double j = coupling_[at(i)], rho = weighted_ ? rho_[at(i)] : 1.0;
-        for (int64_t side = 0; side < 2; ++side) {
-            const size_t s = at(side * padded_ + i);
-            const double x = m[2 * side + 1] - m[2 * side] - 2.0 * tilt_[s] / rho;
-            const double limit = std::fabs(2.0 * j / rho);
-            message_[s] = x >= -1e290 && x <= 1e290 ? x : x > 0.0 ? limit : -limit;
-        }
-    }
-    return alive;
-}
-
-// Messages as plain numbers where none of their products can leave the range of a double.
-void Pairs::start_ratios(const RunOptions& options) {
-    // Limits of logarithms: a variable's field and pairs; J of a pair; its structured factors
-    // together. A total lies within exp(+-500), and times exp(2 J) within exp(+-650): a double,
-    // which ends at exp(+-708), holds both.
-    constexpr double kField = 300.0, kPair = 75.0, kStructures = 200.0;
-    ratios_ = false;
-    if (options.best || options.damping > 0.0 || weighted_) return;
-    std::vector<double> range(at(n_));
-    for (int64_t v = 0; v < n_; ++v) range[at(v)] = std::fabs(start_[at(v)]);
-    for (int64_t i = 0; i < n_pairs_; ++i) {
-        const double j = std::fabs(coupling_[at(i)]);
-        if (!(j <= kPair)) return;
-        for (int64_t side = 0; side < 2; ++side) {
-            const size_t s = at(side * padded_ + i);
-            const double most = std::max(2.0 * j, std::fabs(message_[s]));
-            if (!(most <= 2.0 * kPair)) return;
-            range[at(var_[s])] += most;
-        }
-    }
-    for (double r : range) {
-        if (!(r <= kField)) return;
-    }
-    const size_t first = at(2 * padded_);
-    std::vector<int32_t> held(groups_.empty() ? 0 : at(n_), 0);
-    int32_t most_held = 1;
-    for (size_t s = first; s < message_.size(); ++s) {
-        most_held = std::max(most_held, ++held[at(var_[s])]);
-    }
-    most_sent_ = kStructures / most_held;
-    for (size_t s = first; s < message_.size(); ++s) {
-        if (!(std::fabs(message_[s]) <= most_sent_)) return;
-    }
-    sent_.assign(message_.begin() + 2 * padded_, message_.end());
-    ratios_ = true;
-    for (double& x : start_) x = std::exp(x);
-    for (double& x : message_) {
-        if (x != 0.0)
-            x = std::exp(x);
-        else
-            x = 1.0;
-    }
-}
-
-// Everything as logarithms again.
-void Pairs::leave_ratios() {
-    for (int64_t s = 0; s < 2 * padded_; ++s) message_[at(s)] = std::log(message_[at(s)]);
-    std::copy(sent_.begin(), sent_.end(), message_.begin() + 2 * padded_);
-    for (int64_t v = 0; v < n_; ++v) {
-        start_[at(v)] = field_[at(v)] + sum_tilt_[at(v)];
-        total_[at(v)] = std::log(total_[at(v)]);
-    }
-    std::copy(coupling_.begin(), coupling_.end(), scaled_.begin());
-    ratios_ = false;
 }
 
 Status Pairs::flood(const RunOptions& options, int threads, Control* control, RunProgress* out,
@@ -282,11 +178,11 @@ Status Pairs::flood(const RunOptions& options, int threads, Control* control, Ru
             return kInfeasible;
         }
         for (size_t i = 0; ratios_ && i < sent_.size(); ++i) {
-            if (!(std::fabs(sent_[i]) <= most_sent_)) leave_ratios();
+            if (!(std::fabs(sent_[i]) <= most_sent_)) leave_ratios(threads, control);
         }
         phase(kUpdate, threads, control);
         if (control->stop.load()) return kCancelled;
-        if (!outer_.empty()) phase(kTotals, threads, control);
+        add_up_outer(threads, control);
         if (control->stop.load()) return kCancelled;
         out->updates += static_cast<int64_t>(slot_.size());
         double most = ratios_ ? 1.0 : 0.0;
@@ -303,16 +199,16 @@ Status Pairs::flood(const RunOptions& options, int threads, Control* control, Ru
 Status Pairs::run(const double* local, const RunOptions& options, int threads, Control* control,
                   double* messages, RunProgress* out, int64_t* dead) {
     *out = RunProgress();
-    if (!start(local, messages)) return impossible(dead);
+    if (!start(local, messages, threads, control)) return impossible(dead);
     options_ = options;
-    start_ratios(options);
+    start_ratios(options, threads, control);
     const Status begun = scale(threads, control);
     if (begun != kOk) return begun;
     const Status status = flood(options, threads, control, out, dead);
     if (status != kOk) return status;
-    if (ratios_) leave_ratios();
-    read_messages(messages);
-    return kOk;
+    if (ratios_) leave_ratios(threads, control);
+    read_messages(threads, control, messages);
+    return control->stop.load() ? kCancelled : kOk;
 }
 
 Status Pairs::impossible(int64_t* dead) const {
@@ -320,44 +216,9 @@ Status Pairs::impossible(int64_t* dead) const {
     return kInfeasible;
 }
 
-Status Pairs::scale(int threads, Control* control) {
-    scaled_.assign(at(padded_), ratios_ ? 1.0 : 0.0);
-    double last = 0.0, last_value = ratios_ ? 1.0 : 0.0;
-    for (int64_t i = 0; i < n_pairs_; ++i) {
-        const double j = coupling_[at(i)] / (weighted_ ? rho_[at(i)] : 1.0);
-        if (j != last) {
-            last = j;
-            last_value = ratios_ ? std::exp(2.0 * j) : j;
-        }
-        scaled_[at(i)] = last_value;
-    }
-    weighed_.resize(weighted_ ? message_.size() : 0);
-    for (size_t s = 0; weighted_ && s < message_.size(); ++s) put(s, message_[s]);
-    phase(kAllTotals, threads, control);
-    return control->stop.load() ? kCancelled : kOk;
-}
-
-void Pairs::read_messages(double* messages) {
-    for (int64_t i = 0; i < n_pairs_; ++i) {
-        double* m = messages + 2 * ptr_[factor_[at(i)]];
-        const double rho = weighted_ ? rho_[at(i)] : 1.0;
-        for (int64_t side = 0; side < 2; ++side) {
-            const size_t s = at(side * padded_ + i);
-            const double x = message_[s] + 2.0 * tilt_[s] / rho;
-            m[2 * side] = entry(x, 0);
-            m[2 * side + 1] = entry(x, 1);
-        }
-    }
-    for (const StructuredGroup& g : groups_) {
-        for (int64_t i = 0; i < 2 * g.factor->size(); ++i) {
-            messages[2 * g.edge + i] = entry(message_[at(g.slot + i / 2)], i % 2);
-        }
-    }
-}
-
 Status Pairs::begin(const double* local, const RunOptions& options, int threads, Control* control,
                     const double* messages, int64_t* dead) {
-    if (!start(local, messages)) return impossible(dead);
+    if (!start(local, messages, threads, control)) return impossible(dead);
     options_ = options;
     ratios_ = false;
     gain_.resize(at(n_pairs_));
@@ -378,7 +239,19 @@ Status Pairs::begin(const double* local, const RunOptions& options, int threads,
     return status;
 }
 
-void Pairs::add_up_all(int threads, Control* control) { phase(kAllTotals, threads, control); }
+void Pairs::add_up_outer(int threads, Control* control) {
+    if (outer_.empty()) return;
+    const auto n = static_cast<int64_t>(outer_.size());
+    blocks("variables", n, threads, control, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) add_up(outer_[at(i)]);
+    });
+}
+
+void Pairs::add_up_all(int threads, Control* control) {
+    blocks("variables", n_, threads, control, [&](int64_t first, int64_t last) {
+        for (int64_t v = first; v < last; ++v) add_up(static_cast<int32_t>(v));
+    });
+}
 
 // As `message` in level.cpp, for one message.
 double Pairs::evaluate(int64_t e, double* out) const {
@@ -399,7 +272,37 @@ void Pairs::commit(int64_t e, double value) { put(receiver(e), value); }
 
 void Pairs::finish(int threads, Control* control, double* messages) {
     add_up_all(threads, control);
-    read_messages(messages);
+    read_messages(threads, control, messages);
+}
+
+// What variable v adds to log Z; local (2,) its scores.
+double Pairs::share_of(int64_t v, const double* local) const {
+    const bool up = total_[at(v)] >= 0.0;
+    // The messages that came in: their sum is not B - field where that is infinite. Those of
+    // structured factors have 0 as their largest entry, and are added with their masses.
+    double rest = sum_tilt_[at(v)];
+    if (std::fabs(field_[at(v)]) < 1e3 && groups_.empty()) {
+        rest = total_[at(v)] - field_[at(v)];
+    } else {
+        const double* m = weighted_ ? weighed_.data() : message_.data();
+        for (int64_t i = var_ptr_[at(v)]; i < var_ptr_[at(v + 1)]; ++i) {
+            if (slot_[at(i)] < 2 * padded_) rest += m[slot_[at(i)]];
+        }
+    }
+    return local[up ? 1 : 0] + (up ? 0.5 : -0.5) * rest + log_mass_[at(v)];
+}
+
+// What the pairs of a chunk add to log Z.
+double Pairs::mass_of(int64_t chunk) {
+    const int64_t first = chunk * kChunk, last = std::min(n_pairs_, first + kChunk);
+    level_->masses(block(chunk), mass_.data() + first);
+    double sum = 0.0;
+    for (int64_t i = first; i < last; ++i) {
+        const double gap =
+            mass_[at(i)] - log_mass_[at(var_[at(i)])] - log_mass_[at(var_[at(padded_ + i)])];
+        sum += (weighted_ ? rho_[at(i)] : 1.0) * gap;
+    }
+    return sum;
 }
 
 // B is the total of a variable, s its better state: its log mass relative to that state is
@@ -415,31 +318,21 @@ Status Pairs::beliefs(const double* local, int threads, Control* control, double
     log_mass_.resize(at(n_ + kPairLanes));
     mass_.resize(at(padded_));
     group_mass_.resize(groups_.size());
-    level_->marginals(total_.data(), n_, marginals, log_mass_.data());
+    block_.assign(at((n_ + kBlock - 1) / kBlock), 0.0);
+    blocks("variables", n_, threads, control, [&](int64_t first, int64_t last) {
+        level_->marginals(total_.data() + first, last - first, marginals + 2 * first,
+                          log_mass_.data() + first);
+        double sum = 0.0;
+        for (int64_t v = first; v < last; ++v) sum += share_of(v, local + 2 * v);
+        block_[at(first / kBlock)] = sum;
+    });
+    chunk_.assign(inner_ptr_.size() - 1, 0.0);
     phase(kMasses, threads, control);
     if (!groups_.empty()) phase(kStructuredMasses, threads, control);
     if (control->stop.load()) return kCancelled;
     double sum = constant_;
-    for (int64_t v = 0; v < n_; ++v) {
-        const bool up = total_[at(v)] >= 0.0;
-        // The messages that came in: their sum is not B - field where that is infinite. Those of
-        // structured factors have 0 as their largest entry, and are added with their masses.
-        double rest = sum_tilt_[at(v)];
-        if (std::fabs(field_[at(v)]) < 1e3 && groups_.empty()) {
-            rest = total_[at(v)] - field_[at(v)];
-        } else {
-            const double* m = weighted_ ? weighed_.data() : message_.data();
-            for (int64_t i = var_ptr_[at(v)]; i < var_ptr_[at(v + 1)]; ++i) {
-                if (slot_[at(i)] < 2 * padded_) rest += m[slot_[at(i)]];
-            }
-        }
-        sum += local[2 * v + (up ? 1 : 0)] + (up ? 0.5 : -0.5) * rest + log_mass_[at(v)];
-    }
-    for (int64_t i = 0; i < n_pairs_; ++i) {
-        const double gap =
-            mass_[at(i)] - log_mass_[at(var_[at(i)])] - log_mass_[at(var_[at(padded_ + i)])];
-        sum += (weighted_ ? rho_[at(i)] : 1.0) * gap;
-    }
+    for (double own : block_) sum += own;
+    for (double own : chunk_) sum += own;
     for (size_t g = 0; g < groups_.size(); ++g) {
         if (!(group_mass_[g] > -INFINITY)) {
             *dead = var_[at(groups_[g].slot)];

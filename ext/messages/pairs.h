@@ -11,6 +11,7 @@
 // ratios are plain numbers, and one of theirs does not fit, the run goes on with logarithms.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,7 +19,7 @@
 
 #include "core/problem.h"
 #include "messages/factor.h"
-#include "pool/pool.h"
+#include "pool/blocks.h"
 
 namespace vs::messages {
 
@@ -51,6 +52,7 @@ class Pairs {
         level_ = level;
     }
     void weigh(const double* rho);  // null: all one
+    bool is_weighted() const { return weighted_; }
 
     // local (2 n,); messages (2 edges,) logarithms, in and out: all of flooding.
     Status run(const double* local, const RunOptions& options, int threads, Control* control,
@@ -77,25 +79,36 @@ class Pairs {
 
   private:
     static constexpr int64_t kChunk = 4096;         // pairs that one task takes
-    static constexpr int64_t kVariables = 1 << 13;  // variables that one task takes
+    static constexpr int64_t kBlock = 1 << 13;  // variables, pairs or slots of one task
     Pairs() = default;
     struct Job;
+    static constexpr int64_t kWorthThreads = 1 << 12;  // pairs that are slower on one thread
     static void step(void* job, int64_t task, int worker);
+    // The entries of a message of log-ratio l, the larger 0.
+    static double entry(double l, int64_t x) { return std::min(0.0, x ? l : -l); }
+    // f(first, last) for blocks of variables, of pairs or of slots.
+    template <class F>
+    void blocks(const char* label, int64_t n, int threads, Control* control, const F& f) const {
+        if (n_pairs_ < kWorthThreads) threads = 1;
+        run_blocks(*pool_, label, n, kBlock, threads, control, f);
+    }
     void phase(int what, int threads, Control* control);
     Status lay_out(const int64_t* scope, const double* const* table, const Control* control);
     // The log-ratio that slot s's variable sends back; NaN where it has no value left.
     double incoming(size_t s) const;
     void add_up(int32_t v);
-    bool start(const double* local, const double* messages);
-    void read_messages(double* messages);
+    void add_up_outer(int threads, Control* control);
+    bool start(const double* local, const double* messages, int threads, Control* control);
+    void read_messages(int threads, Control* control, double* messages);
     size_t receiver(int64_t e) const { return static_cast<size_t>(slot_of_[at(e)]); }
     size_t place(size_t s) const { return s < at(padded_) ? s : s - at(padded_); }
     size_t sender(int64_t e) const {
         const size_t s = receiver(e);
         return s < at(padded_) ? s + at(padded_) : s - at(padded_);
     }
-    void start_ratios(const RunOptions& options);
-    void leave_ratios();
+    bool fit_ratios(int threads, Control* control);
+    void start_ratios(const RunOptions& options, int threads, Control* control);
+    void leave_ratios(int threads, Control* control);
     Status scale(int threads, Control* control);
     Status impossible(int64_t* dead) const;
     PairBlock block(int64_t chunk);
@@ -110,6 +123,8 @@ class Pairs {
         double rho;
     };
     double mass(const StructuredGroup& g, WorkerScratch* s) const;
+    double share_of(int64_t v, const double* local) const;
+    double mass_of(int64_t chunk);
     // Sends structured factors' messages, logarithms; as plain numbers where all fit.
     void send(const StructuredGroup& g, const double* out);
     void put(size_t s, double value) {
@@ -130,7 +145,7 @@ class Pairs {
     std::vector<double> sum_tilt_;         // of a variable
     // Variables that a chunk finishes, and the others in chunks of their own.
     std::vector<int32_t> inner_, outer_;
-    std::vector<int64_t> inner_ptr_, outer_cut_;
+    std::vector<int64_t> inner_ptr_;
     bool weighted_ = false;
     std::vector<double> rho_, scaled_;  // by place; scaled: J / rho, or exp(2 J)
     // Messages and weighed ones by slot; totals, which are plain numbers if `ratios_`.
@@ -139,7 +154,7 @@ class Pairs {
     std::vector<double> sent_;  // logarithms of structured factors' messages, while ratios_
     double most_sent_ = 0.0;    // the largest magnitude that each of them may have then
     RunOptions options_;
-    std::vector<double> chunk_, group_moved_, group_mass_, mass_, log_mass_;
+    std::vector<double> chunk_, block_, group_moved_, group_mass_, mass_, log_mass_;
     std::vector<WorkerScratch> scratch_;
 };
 

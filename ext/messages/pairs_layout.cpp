@@ -109,9 +109,6 @@ Status Pairs::lay_out(const int64_t* scope, const double* const* table, const Co
             inner_[at(place[at(first[at(v)])]++)] = static_cast<int32_t>(v);
         }
     }
-    const int64_t outer = static_cast<int64_t>(outer_.size());
-    for (int64_t i = 0; i < outer; i += kVariables) outer_cut_.push_back(i);
-    outer_cut_.push_back(outer);
     weigh(nullptr);
     return kOk;
 }

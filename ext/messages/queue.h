@@ -1,68 +1,71 @@
-// A heap of messages by priority that knows where each of them is.
+// Messages by priority: a tree of maxima over their numbers. Neighbours in a graph are neighbours
+// there, so that what one message raises lies in a few lines, and nothing is moved about as in a
+// heap.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "core/at.h"
 
 namespace vs::messages {
 
 // The highest priority is on top; of equal ones the lowest number.
 class MessageQueue {
   public:
-    explicit MessageQueue(int64_t n)
-        : priority_(static_cast<size_t>(n), INFINITY),
-          heap_(priority_.size()),
-          where_(priority_.size()) {
-        for (size_t i = 0; i < heap_.size(); ++i) heap_[i] = where_[i] = i;
+    explicit MessageQueue(int64_t n) {
+        do {
+            const int64_t blocks = (n + kBlock - 1) / kBlock;
+            levels_.emplace_back(at(blocks * kBlock), kNone);
+            std::fill_n(levels_.back().begin(), n, INFINITY);
+            n = blocks;
+        } while (n > 1);
     }
-    int64_t top() const { return static_cast<int64_t>(heap_[0]); }
-    double priority(int64_t e) const { return priority_[static_cast<size_t>(e)]; }
+    int64_t top() const {
+        int64_t i = 0;
+        for (auto level = levels_.rbegin(); level != levels_.rend(); ++level) {
+            const double* own = level->data() + i * kBlock;
+            const double most = most_of(own);
+            i = i * kBlock + (std::find(own, own + kBlock, most) - own);
+        }
+        return i;
+    }
+    double priority(int64_t e) const { return levels_[0][at(e)]; }
     void set(int64_t e, double p) {
-        const size_t m = static_cast<size_t>(e);
-        const bool more = p > priority_[m];
-        priority_[m] = p;
-        if (more) {
-            rise(where_[m]);
-        } else {
-            sink(where_[m]);
+        if (p > priority(e)) return raise(e, p);
+        levels_[0][at(e)] = p;
+        for (size_t k = 1; k < levels_.size(); ++k) {
+            e /= kBlock;
+            const double most = most_of(levels_[k - 1].data() + e * kBlock);
+            if (levels_[k][at(e)] == most) return;
+            levels_[k][at(e)] = most;
         }
     }
-    void add(int64_t e, double by) {
-        const size_t m = static_cast<size_t>(e);
-        priority_[m] += by;
-        rise(where_[m]);
-    }
+    void add(int64_t e, double by) { raise(e, priority(e) + by); }
 
   private:
-    bool before(size_t a, size_t b) const {
-        return priority_[a] > priority_[b] || (priority_[a] == priority_[b] && a < b);
-    }
-    void put(size_t i, size_t m) {
-        heap_[i] = m;
-        where_[m] = i;
-    }
-    void rise(size_t i) {
-        const size_t m = heap_[i];
-        while (i > 0 && before(m, heap_[(i - 1) / 2])) {
-            put(i, heap_[(i - 1) / 2]);
-            i = (i - 1) / 2;
+    static constexpr int64_t kBlock = 16;
+    static constexpr double kNone = -1.0;  // below all priorities
+
+    static double most_of(const double* p) {
+        double most[4] = {p[0], p[1], p[2], p[3]};  // so that few wait for others
+        for (int64_t i = 4; i < kBlock; i += 4) {
+            for (int64_t j = 0; j < 4; ++j) most[j] = std::max(most[j], p[i + j]);
         }
-        put(i, m);
+        return std::max(std::max(most[0], most[1]), std::max(most[2], most[3]));
     }
-    void sink(size_t i) {
-        const size_t m = heap_[i], n = heap_.size();
-        for (size_t c; (c = 2 * i + 1) < n; i = c) {
-            if (c + 1 < n && before(heap_[c + 1], heap_[c])) ++c;
-            if (!before(heap_[c], m)) break;
-            put(i, heap_[c]);
+    void raise(int64_t e, double p) {
+        levels_[0][at(e)] = p;
+        for (size_t k = 1; k < levels_.size(); ++k) {
+            e /= kBlock;
+            if (!(p > levels_[k][at(e)])) return;
+            levels_[k][at(e)] = p;
         }
-        put(i, m);
     }
 
-    std::vector<double> priority_;
-    std::vector<size_t> heap_, where_;
+    std::vector<std::vector<double>> levels_;  // priorities; the highest of each block below; ...
 };
 
 }  // namespace vs::messages

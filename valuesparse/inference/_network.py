@@ -48,6 +48,7 @@ class Network:
 
     __slots__ = (
         "at", "cards", "constant", "local", "lock", "magnitude", "n_factors", "native", "parts",
+        "spanning",
     )  # fmt: skip
 
     def __init__(self, graph: FactorGraph, watch: Watch = NOBODY) -> None:
@@ -74,6 +75,8 @@ class Network:
         #: The magnitude of all factors, before those of one scope are added up.
         self.magnitude = graph.magnitude + sum(made.values())
         self.lock = threading.Lock()
+        #: How likely a uniform spanning tree is to hold each group, once somebody has asked.
+        self.spanning: Array | None = None
 
     @property
     def n_groups(self) -> int:

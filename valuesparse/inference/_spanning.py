@@ -56,7 +56,14 @@ def spanning_tree_probabilities(network: Network) -> Array:
 
     By the matrix-tree theorem that is an edge's effective resistance: entries of the inverse of the
     Laplacian with one variable of each component grounded, and only those at edges are needed.
+    The network keeps them: they take longer than the messages that they weigh.
     """
+    if network.spanning is None:
+        network.spanning = _resistances(network)
+    return network.spanning.copy()
+
+
+def _resistances(network: Network) -> Array:
     from scipy import sparse
     from scipy.sparse.linalg import splu
 
