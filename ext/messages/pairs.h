@@ -78,7 +78,7 @@ class Pairs {
                    double* log_z, int64_t* dead);
 
   private:
-    static constexpr int64_t kChunk = 4096;         // pairs that one task takes
+    static constexpr int64_t kChunk = 4096;     // pairs that one task takes
     static constexpr int64_t kBlock = 1 << 13;  // variables, pairs or slots of one task
     Pairs() = default;
     struct Job;

@@ -171,7 +171,8 @@ class Sentence:
         new = object.__new__(Sentence)
         for setter, value in zip(_SET_UNCHANGED, _get_unchanged(self), strict=True):
             setter(new, value)
-        for setter, value in zip(_SET_TREE, (heads, labels, confidence, missing, misc), strict=True):
+        tree = heads, labels, confidence, missing, misc
+        for setter, value in zip(_SET_TREE, tree, strict=True):
             setter(new, value)
         return new
 
