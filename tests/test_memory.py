@@ -12,7 +12,7 @@ import pytest
 
 import valuesparse as vs
 from valuesparse._pool import memory_waiting
-from valuesparse.inference._memory import empty
+from valuesparse._buffers import empty
 
 MIB = 1 << 20
 
@@ -37,7 +37,7 @@ def test_memory_given_back_serves_the_next_array_of_its_size(tmp_path: Path) -> 
     program = """
 import numpy as np
 from valuesparse._pool import memory_waiting
-from valuesparse.inference._memory import empty
+from valuesparse._buffers import empty
 x = empty((3 << 20,), np.float64)
 where = x.ctypes.data
 del x

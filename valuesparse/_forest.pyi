@@ -82,7 +82,16 @@ def infer(
     narrow: bool = False,
     compared: Compared | None = None,
 ) -> tuple[Place | None, tuple[int, ...]]: ...
-def listed(marginals: Array, least: float, threads: int) -> tuple[Array, Array, Array, Array]: ...
+def count_listed(marginals: Array, least: float, threads: int) -> Array: ...
+def listed(
+    marginals: Array,
+    least: float,
+    threads: int,
+    start: Array,
+    labels: Array,
+    values: Array,
+    unlisted: Array,
+) -> None: ...
 
 #: Marginals, their labels, error, growth and extra of components; what is filled: far and wrong.
 Compared = tuple[Array, Array, Array, Array, Array, Array, Array]

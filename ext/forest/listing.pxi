@@ -23,25 +23,30 @@ cdef Rows rows_of(marginals):
     return rows
 
 
-def listed(marginals, double least, int threads):
-    """Return the entries (n, K) >= `least`, and the largest of each row: (start, labels, values,
-    unlisted), as `list` in forest/listing.h has them."""
+def count_listed(marginals, double least, int threads):
+    """Return where the entries (n, K) >= `least` of each row, at least one, begin in a list."""
     cdef Call call = Call(0, None, None, None)
     cdef Rows rows = rows_of(marginals)
-    start, unlisted = np.empty(rows.n + 1, dtype=np.int64), np.empty(rows.n)
+    start = np.empty(rows.n + 1, dtype=np.int64)
     cdef int64_t* s = <int64_t*>data(start)
-    cdef double* rest = <double*>data(unlisted)
     with nogil:
         c_count(pool_api[0], rows, least, threads, s, &call.control)
     call.end(kOk)
-    labels = np.empty(s[rows.n], dtype=np.int32)
-    values = np.empty(s[rows.n], dtype=marginals.dtype)
+    return start
+
+
+def listed(marginals, double least, int threads, start, labels, values, unlisted):
+    """Fill in the labels and values of those entries, and what the rest of each row has at most;
+    see `list` in forest/listing.h."""
+    cdef Call call = Call(0, None, None, None)
+    cdef Rows rows = rows_of(marginals)
+    cdef const int64_t* s = <const int64_t*>data(start)
     cdef int32_t* label = <int32_t*>data(labels)
     cdef void* value = data(values)
+    cdef double* rest = <double*>data(unlisted)
     with nogil:
         c_list(pool_api[0], rows, least, threads, s, label, value, rest, &call.control)
     call.end(kOk)
-    return start, labels, values, unlisted
 
 
 cdef Comparison comparison(compared):

@@ -17,7 +17,8 @@ from hypothesis import given
 from strategies import chains, examples, random_chain
 
 import valuesparse as vs
-from valuesparse.inference import _forest, _memory
+from valuesparse import _buffers
+from valuesparse.inference import _forest
 
 
 def listed_by_hand(p: np.ndarray, least: float) -> tuple[np.ndarray, np.ndarray]:
@@ -210,7 +211,7 @@ def test_pieces_of_any_size_share_one_block(monkeypatch: pytest.MonkeyPatch) -> 
         made.append(shape[0])
         return np.empty(shape, dtype)
 
-    monkeypatch.setattr(_memory, "empty", empty)
+    monkeypatch.setattr(_buffers, "empty", empty)
     rng = np.random.default_rng(1)
     lengths = [11, 12, 15, 16, 19, 20, 3]  # pieces of 11, 12, 15, 16, 19, 20 and 3
     vs.infer(vs.Chain(rng.normal(size=(96, 4)), np.zeros((4, 4)), lengths), keep=0.1, threads=1)

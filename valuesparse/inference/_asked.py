@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _forest as native
+from valuesparse._buffers import empty
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference import _certified
-from valuesparse.inference._memory import empty
 from valuesparse.inference._pieces import Piece, sizes_of, some
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, Tree

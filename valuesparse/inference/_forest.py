@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _forest as native
+from valuesparse._buffers import empty, grown
 from valuesparse._validation import as_states
 from valuesparse.inference import _certified
 from valuesparse.inference._asked import (
@@ -22,7 +23,6 @@ from valuesparse.inference._asked import (
     require_feasible,
 )
 from valuesparse.inference._certify import certified as certified
-from valuesparse.inference._memory import empty, grown
 from valuesparse.inference._pieces import owner_of, pieces
 from valuesparse.inference._watch import Watch, too_late
 from valuesparse.models import Chain, Tree
@@ -166,7 +166,7 @@ def decode(model: Chain | Tree, k: int, workers: int, watch: Watch) -> tuple[Int
     if k != 1 and isinstance(model, Tree):
         raise ValueError(f"n_best={k}: only chains have an n-best list; leave n_best out for trees")
     n, _, count = model.forest.shape
-    states, score = np.empty((k, n), dtype=np.int64), np.empty((k, count))
+    states, score = empty((k, n), np.int64), np.empty((k, count))
     found = native.decode(
         model.forest, k, workers, states, score, watch.left(), watch.part(0, n, n), watch.late
     )
@@ -180,15 +180,16 @@ def sample(
 ) -> Integers:
     """Return (count, N) samples."""
     n = model.forest.shape[0]
-    states = np.empty((count, n), dtype=np.int64)
+    states = empty((count, n), np.int64)
     # Blocks bound the memory of the uniforms; drawing them in order keeps samples reproducible.
     block = max(1, 1_000_000 // max(1, n))
+    uniforms = empty((min(block, count), n), np.float64)
     for first in range(0, max(count, 1), block):
         rows = states[first : first + block]
         part = watch.part(first * n, (first + rows.shape[0]) * n, count * n)
         found = native.sample(
-            model.forest, generator.random(rows.shape), rows, workers, watch.left(), part,
-            watch.late,
+            model.forest, generator.random(out=uniforms[: rows.shape[0]]), rows, workers,
+            watch.left(), part, watch.late,
         )  # fmt: skip
         require_feasible(model, found)
     watch.finish(count * n)
@@ -263,7 +264,7 @@ def gradient(
     sequences in the sum of edge marginals, and nothing else.
     """
     k = model.n_labels
-    nodes = np.empty((model.n_positions, k), dtype=model.dtype) if marginals else None
+    nodes = empty((model.n_positions, k), model.dtype) if marginals else None
     edges = np.zeros((k, k)) if sums else None
     log_z = _ask(model, workers, marginals=nodes, expectations=edges, weights=weights)
     return nodes, log_z, edges

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._buffers import empty
 from valuesparse.inference import _mean_field, _spanning
 from valuesparse.inference._methods import (
     BP,
@@ -54,7 +55,7 @@ def infer(
         ascend = _mean_field.naive if isinstance(method, MeanField) else _mean_field.structured
         return ascend(task, reason, method, workers, progress)
     assert isinstance(method, (BP, TRW))
-    network, marginals = task.network, np.empty(task.local.shape)
+    network, marginals = task.network, empty(task.local.shape, np.float64)
     messages = first_messages(network, task.local, method.start)
     rho = probabilities(network, method, task.watch) if isinstance(method, TRW) else None
     steps = method.optimise if isinstance(method, TRW) else 0

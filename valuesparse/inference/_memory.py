@@ -1,23 +1,15 @@
-"""How much memory this process may plan with, and memory for results."""
+"""How much memory this process may plan with."""
 
 from __future__ import annotations
 
 import functools
-import math
 import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from valuesparse._pool import Memory
 from valuesparse._validation import as_count
 
-__all__ = ["as_limit", "default_memory_limit", "empty", "grown", "show_bytes"]
-
-# Smaller arrays come from numpy, whose memory is as warm as it gets.
-_LARGE = 1 << 20
+__all__ = ["as_limit", "default_memory_limit", "show_bytes"]
 
 _FALLBACK = 4 << 30
 
@@ -66,15 +58,6 @@ def _windows_memory() -> int:
     return int(status.total)
 
 
-def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return an array as ``np.empty`` does; a large one reuses the memory of an earlier result."""
-    kind = np.dtype(dtype)
-    size = math.prod(shape) * kind.itemsize
-    if size < _LARGE:
-        return np.empty(shape, kind)
-    return np.frombuffer(memoryview(Memory(size)), np.uint8).view(kind).reshape(shape)
-
-
 def show_bytes(size: float) -> str:
     """Return a size for people, in units of 1024 bytes."""
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
@@ -82,10 +65,3 @@ def show_bytes(size: float) -> str:
             break
         size /= 1024
     return f"{size:.0f} {unit}" if unit == "bytes" or size >= 100 else f"{size:.1f} {unit}"
-
-
-def grown(memory: npt.NDArray[Any], rows: int, most: int) -> npt.NDArray[Any]:
-    """Return `memory`, or a block in its place where it has too few rows, of `most` or more."""
-    if memory.shape[0] >= rows:
-        return memory
-    return empty((max(rows, most), memory.shape[1]), memory.dtype)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _forest, _messages
+from valuesparse._buffers import zeros
 from valuesparse.errors import InfeasibleError
 from valuesparse.factors import Factor, Feature, Structured, Table
 from valuesparse.inference._methods import BP, SCHEDULES, TRW
@@ -330,7 +331,7 @@ def require_same_variables(network: Network, start: GraphResult) -> None:
 
 def first_messages(network: Network, local: Array, start: GraphResult | None) -> Array:
     """Return the messages to begin from: those of `start` for the factors that both have."""
-    messages = np.zeros(network.native.entries)
+    messages = zeros((network.native.entries,), np.float64)
     if start is None:
         return messages
     require_same_variables(network, start)

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _supports as native
+from valuesparse._buffers import empty, grown
 from valuesparse.inference import _certified
 from valuesparse.inference._asked import NO_COUNTS, add_counts, ask_piece
-from valuesparse.inference._memory import empty, grown
 from valuesparse.inference._pieces import Piece, owner_of, parents_of, pieces, pieces_of, sizes_of
 from valuesparse.inference._watch import Progress, Watch
 from valuesparse.models import Chain, Tree

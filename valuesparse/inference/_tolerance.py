@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._buffers import empty, grown
 from valuesparse._validation import as_tol, as_work
 from valuesparse.inference import _certified, _forest
 from valuesparse.inference._asked import (
@@ -18,7 +19,6 @@ from valuesparse.inference._asked import (
     pays_single,
 )
 from valuesparse.inference._local import local
-from valuesparse.inference._memory import empty, grown
 from valuesparse.inference._pieces import owner_of, pieces_of, sizes_of
 from valuesparse.inference._supports import Supports, may_pay, may_save, provable
 from valuesparse.inference._watch import Watch

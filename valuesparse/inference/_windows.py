@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from valuesparse import _supports as native
+from valuesparse._buffers import empty
 from valuesparse.inference._certified import largest_scores
 from valuesparse.inference._local import ends_of, own_scores
-from valuesparse.inference._memory import empty
 from valuesparse.inference._supports import Array, Floats, Integers, Mask, Supports
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _forest
+from valuesparse._buffers import concatenate, copied, empty
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -79,14 +80,20 @@ class Listed(NamedTuple):
 
         narrow = self.values.size <= np.iinfo(np.int32).max
         start = self.start.astype(np.int32) if narrow else self.start
-        labels = self.labels if narrow else self.labels.astype(np.int64)
+        labels = copied(self.labels) if narrow else self.labels.astype(np.int64)
         shape = (self.unlisted.size, n_labels)
-        return csr_array((self.values.copy(), labels.copy(), start), shape=shape)
+        return csr_array((copied(self.values), labels, start), shape=shape)
 
 
 def listed(marginals: Array, least: float, threads: int) -> Listed:
     """Return the entries >= `least` of rows (n, K), and the largest of each."""
-    return Listed(*_forest.listed(marginals, least, threads))
+    n = marginals.shape[0]
+    start = _forest.count_listed(marginals, least, threads)
+    found = Listed(
+        start, empty((start[-1],), np.int32), empty((start[-1],), marginals.dtype), np.empty(n)
+    )
+    _forest.listed(marginals, least, threads, *found)
+    return found
 
 
 def joined(parts: list[Listed]) -> Listed:
@@ -95,7 +102,7 @@ def joined(parts: list[Listed]) -> Listed:
     start = [part.start[:-1] + at for part, at in zip(parts, first[:-1], strict=True)]
     return Listed(
         np.concatenate([*start, first[-1:]]),
-        np.concatenate([part.labels for part in parts]),
-        np.concatenate([part.values for part in parts]),
-        np.concatenate([part.unlisted for part in parts]),
+        concatenate([part.labels for part in parts]),
+        concatenate([part.values for part in parts]),
+        concatenate([part.unlisted for part in parts]),
     )
