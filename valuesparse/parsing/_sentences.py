@@ -171,7 +171,9 @@ class Sentence:
         new = object.__new__(Sentence)
         for setter, value in zip(_SET_UNCHANGED, _get_unchanged(self), strict=True):
             setter(new, value)
-        for setter, value in zip(_SET_TREE, (heads, labels, confidence, missing, misc), strict=True):
+        for setter, value in zip(
+            _SET_TREE, (heads, labels, confidence, missing, misc), strict=True
+        ):
             setter(new, value)
         return new
 
