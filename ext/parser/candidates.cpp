@@ -14,6 +14,12 @@ void Candidates::clear() {
     grandparents.clear();
 }
 
+void Candidates::fit(size_t kept) {
+    for (auto* list : {&siblings, &grandparents}) {
+        if (list->capacity() > std::max(kept, 4 * list->size())) list->shrink_to_fit();
+    }
+}
+
 template <class Drop>
 void Candidates::drop(const Drop& dropped) {
     for (auto* list : {&siblings, &grandparents}) {

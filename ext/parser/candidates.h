@@ -21,6 +21,8 @@ struct Candidates {
 
     int64_t size() const { return static_cast<int64_t>(siblings.size() + grandparents.size()); }
     void clear();
+    // Gives memory back that is for many more than there are, and than `kept`.
+    void fit(size_t kept);
     // Drops those with a gain of at most epsilon.
     void keep_above(double epsilon);
     // Keeps the m with the largest gains; among equals the first. O(size).

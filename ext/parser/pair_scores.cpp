@@ -6,7 +6,7 @@ namespace vs::parser {
 
 void PairScores::clear() {
     sentences_.clear();
-    positions_ = root_ = 0;
+    positions_ = root_ = waiting_ = 0;
     for (List& own : lists_) own.pairs.clear();
 }
 
@@ -21,11 +21,20 @@ PairScores::Mark PairScores::begin(const Sentence& sentence) {
     return mark;
 }
 
+void PairScores::take_back(const Mark& mark) {
+    for (int c = 0; c < kClasses; ++c) {
+        const size_t kept = at(mark.count[c]);
+        waiting_ -= static_cast<int64_t>(lists_[c].pairs.size() - kept);
+        lists_[c].pairs.resize(kept);
+    }
+}
+
 void PairScores::add(Kind kind, const int32_t* nodes, const Slots& slots) {
     const auto position = [&](int role) { return static_cast<uint32_t>(root_ + nodes[role]); };
     // What is between both modifiers, or between the grandparent and the modifier.
     const int64_t from = nodes[kind == Kind::kSibling], end = nodes[2];
     const Sentence& words = *sentences_.back();
+    ++waiting_;
     lists_[class_of(kind, slots)].pairs.push_back(
         {{position(0), position(1), position(2)},
          values_.distance(end - from),
@@ -120,6 +129,7 @@ void PairScores::score(Kind kind, const float* weights, const ClassWeights* by_c
 }
 
 void PairScores::score(const Weights& weights) {
+    waiting_ = 0;
     rows_.resize(at(positions_ * kRow));
     score(Kind::kSibling, weights.all, weights.siblings);
     score(Kind::kGrandparent, weights.all, weights.grandparents);

@@ -31,6 +31,10 @@ class PairScores {
     void clear();
     // The sentence of the pairs that are added next. It stays where it is until they are scored.
     Mark begin(const Sentence& sentence);
+    // As if there were none of the pairs that the sentence which began so has had.
+    void take_back(const Mark& mark);
+    // Pairs that have not been scored.
+    int64_t waiting() const { return waiting_; }
     // A pair of siblings or of grandparents: nodes in the order of the roles.
     void add(Kind kind, const int32_t* nodes, const Slots& slots);
     // The bits that `Scorer` has.
@@ -62,6 +66,7 @@ class PairScores {
     const Values values_;
     std::vector<const Sentence*> sentences_;
     int64_t positions_ = 0, root_ = 0;  // of all sentences; of the last one's root
+    int64_t waiting_ = 0;
     List lists_[kClasses];
     std::vector<uint32_t> rows_;  // (positions, kRow)
 };

@@ -13,8 +13,9 @@ namespace {
 constexpr int64_t kLeastWords = 400, kMostWords = 12000;
 constexpr double kShare = 0.9;
 
-// Sentences whose pairs are scored together, at most, and the squares of their lengths.
-constexpr int64_t kTogether = 1024, kSquares = int64_t{1} << 18;
+// Sentences whose pairs are scored together, at most, and the squares of their lengths. Pairs that
+// wait for that.
+constexpr int64_t kTogether = 1024, kSquares = int64_t{1} << 18, kWaiting = int64_t{1} << 18;
 
 // Cost of a sentence beside others.
 double cost_of(int64_t n) { return static_cast<double>(n) * static_cast<double>(n + 8); }
@@ -217,13 +218,16 @@ struct Predicting {
 
     // As far as the scores of pairs.
     void relax(int64_t first, int64_t last, Hands& hand) {
-        hand.shared.scores.clear();
-        for (int64_t i = first; i < last; ++i) {
-            hand.workers[at(i - first)]->begin_relaxed(method.options, &hand.shared);
-        }
-        hand.shared.scores.score(hand.shared.weights);
-        for (int64_t i = first; i < last; ++i) {
-            hand.workers[at(i - first)]->read_relaxed(method.options, &hand.shared);
+        PairScores& scores = hand.shared.scores;
+        for (int64_t i = first, begun = first; begun < last;) {
+            scores.clear();
+            for (; begun < last && scores.waiting() < kWaiting; ++begun) {
+                hand.workers[at(begun - first)]->begin_relaxed(method.options, &hand.shared);
+            }
+            scores.score(hand.shared.weights);
+            for (; i < begun; ++i) {
+                hand.workers[at(i - first)]->read_relaxed(method.options, &hand.shared);
+            }
         }
     }
 

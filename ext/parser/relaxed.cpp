@@ -8,6 +8,10 @@ namespace vs::parser {
 namespace {
 
 constexpr double kNothing = 1e-18;  // a probability that is felt in no other one
+// Pairs of one sentence that wait to be scored with those of others; candidates that one keeps
+// memory for.
+constexpr int64_t kMostWaiting = int64_t{1} << 16;
+constexpr size_t kKept = size_t{1} << 12;
 
 bool before(const Parts::Pair& a, const Parts::Pair& b) {
     return std::lexicographical_compare(a.nodes, a.nodes + 3, b.nodes, b.nodes + 3);
@@ -96,6 +100,7 @@ void Relaxed::screen(const Sentence& sentence, const Parts& parts, const Trees& 
                      const Options& options, const Harmless& harmless, Loopy* loopy,
                      Shared* shared) {
     found_.clear();
+    weighed_siblings_ = weighed_grandparents_ = 0;
     found_.siblings.reserve(2 * wanted_.size());
     found_.grandparents.reserve(2 * wanted_.size());
     PairScores* scores = &shared->scores;
@@ -142,26 +147,61 @@ void Relaxed::screen(const Sentence& sentence, const Parts& parts, const Trees& 
                 push(&grandparents, g, h, m, a, child_[at(first + i)], up[at(g * count + i)]);
             }
         }
+        if (waiting() >= kMostWaiting) weigh_now(sentence, harmless, shared);
     }
-    counts.scored += found_.size();
+    counts.scored += waiting();
 }
 
-// The potentials of those pairs; drops those without a gain, as far as it is known.
-void Relaxed::weigh(const Harmless& harmless, const PairScores& scores) {
+// The potentials of the pairs that wait, which begin at `next`; drops those without a gain, as far
+// as it is known.
+void Relaxed::weigh(const Harmless& harmless, const PairScores& scores, PairScores::Mark next) {
     for (const Kind kind : {Kind::kSibling, Kind::kGrandparent}) {
-        auto& list = kind == Kind::kSibling ? found_.siblings : found_.grandparents;
+        const bool siblings = kind == Kind::kSibling;
+        auto& list = siblings ? found_.siblings : found_.grandparents;
+        size_t& weighed = siblings ? weighed_siblings_ : weighed_grandparents_;
         const auto without = [&](Candidate& c) {
             const int which = PairScores::class_of(kind, pair_slots(kind, c.pair.nodes));
-            c.theta = scores.of(which, first_.count[which]++);
+            c.theta = scores.of(which, next.count[which]++);
             if (c.p < 0.0) return false;
             if (harmless.at(c.p, c.q).holds({c.theta, c.theta})) return true;
             c.weigh();
             return !(c.gain > harmless.epsilon());
         };
-        list.erase(std::remove_if(list.begin(), list.end(), without), list.end());
+        const auto first = list.begin() + static_cast<std::ptrdiff_t>(weighed);
+        list.erase(std::remove_if(first, list.end(), without), list.end());
+        weighed = list.size();
     }
+}
+
+// All that wait, with those of other sentences.
+void Relaxed::weigh_last(const Harmless& harmless, const PairScores& scores) {
+    weigh(harmless, scores, first_);
     std::sort(found_.grandparents.begin(), found_.grandparents.end(),
               [](const Candidate& a, const Candidate& b) { return before(a.pair, b.pair); });
+    found_.fit(kKept);
+}
+
+int64_t Relaxed::waiting() const {
+    return found_.size() - static_cast<int64_t>(weighed_siblings_ + weighed_grandparents_);
+}
+
+// The pairs that wait do so no longer: where bounds rule nearly none out, there are O(n^3).
+void Relaxed::weigh_now(const Sentence& sentence, const Harmless& harmless, Shared* shared) {
+    counts.scored += waiting();
+    shared->scores.take_back(first_);
+    PairScores& own = shared->own;
+    own.clear();
+    const PairScores::Mark mark = own.begin(sentence);
+    const auto ask = [&](Kind kind, const std::vector<Candidate>& list, size_t first) {
+        for (size_t i = first; i < list.size(); ++i) {
+            const int32_t* nodes = list[i].pair.nodes;
+            own.add(kind, nodes, pair_slots(kind, nodes));
+        }
+    };
+    ask(Kind::kSibling, found_.siblings, weighed_siblings_);
+    ask(Kind::kGrandparent, found_.grandparents, weighed_grandparents_);
+    own.score(shared->weights);
+    weigh(harmless, own, mark);
 }
 
 // P(both arcs) of the candidates that `screen` did not find them of; drops those without a gain.
@@ -279,7 +319,7 @@ void Relaxed::begin(const Sentence& sentence, const Trees& trees, const Options&
 }
 
 void Relaxed::read(const Options& options, Shared* shared) {
-    if (offered_) weigh(shared->thresholds.of(options.amount), shared->scores);
+    if (offered_) weigh_last(shared->thresholds.of(options.amount), shared->scores);
 }
 
 double Relaxed::end(const Sentence& sentence, const Trees& trees, const Options& options,
@@ -290,7 +330,7 @@ double Relaxed::end(const Sentence& sentence, const Trees& trees, const Options&
             shared->scores.clear();
             offer(epsilon, sentence, trees, options, *parts, loopy, shared);
             shared->scores.score(shared->weights);
-            weigh(shared->thresholds.of(epsilon), shared->scores);
+            weigh_last(shared->thresholds.of(epsilon), shared->scores);
         }
         offered_ = false;
         ask(*parts, trees, epsilon, loopy);

@@ -37,9 +37,10 @@ class Relaxed {
     // What one thread needs for all sentences.
     struct Shared {
         Shared(const Templates& templates, const PairScores::Weights& w)
-            : weights(w), scores(templates) {}
+            : weights(w), scores(templates), own(templates) {}
         const PairScores::Weights weights;
         PairScores scores;
+        PairScores own;  // of one sentence that has too many to wait
         Thresholds thresholds;
         Memory memory;
         std::vector<double> two, up;  // joints of the arcs of one head
@@ -69,7 +70,10 @@ class Relaxed {
                const Parts& parts, Loopy* loopy, Shared* shared);
     void screen(const Sentence& sentence, const Parts& parts, const Trees& trees,
                 const Options& options, const Harmless& harmless, Loopy* loopy, Shared* shared);
-    void weigh(const Harmless& harmless, const PairScores& scores);
+    void weigh(const Harmless& harmless, const PairScores& scores, PairScores::Mark next);
+    void weigh_last(const Harmless& harmless, const PairScores& scores);
+    void weigh_now(const Sentence& sentence, const Harmless& harmless, Shared* shared);
+    int64_t waiting() const;
     void ask(const Parts& parts, const Trees& trees, double epsilon, Loopy* loopy);
     bool add(Parts* parts, std::vector<double>* potentials, Loopy* loopy);
     void merge(const std::vector<Candidate>& from, const double* theta, const double* messages,
@@ -78,7 +82,9 @@ class Relaxed {
     double log_z_ = 0.0;
     bool offered_ = false;         // the pairs of the first round
     PairScores::Mark first_ = {};  // of them
-    std::vector<double> p_, q_;    // (arcs,) P(arc) and P(no arc) of those that are wanted
+    // Candidates that are weighed already.
+    size_t weighed_siblings_ = 0, weighed_grandparents_ = 0;
+    std::vector<double> p_, q_;  // (arcs,) P(arc) and P(no arc) of those that are wanted
     std::vector<int32_t>
         wanted_;  // arcs that may be in a pair, by modifier; heads; where each begins
     std::vector<int32_t> above_, into_;

@@ -235,3 +235,11 @@ def test_refusals() -> None:
     graph.add((0, 1, 2), np.zeros((2, 2, 2)))
     with pytest.raises(ValueError, match="factor 0 has 3 variables"):
         vs.bounds.preconditioner(graph)
+    graph = vs.FactorGraph([2, 2, 2])
+    graph.add(vs.factors.Or(0, 1, 2))
+    with pytest.raises(ValueError, match="factor 0, an Or over 3 variables, has 3 variables"):
+        vs.bounds.preconditioner(graph)
+    graph = vs.FactorGraph([2, 2])
+    graph.add(vs.factors.Xor(0, 1))
+    with pytest.raises(ValueError, match=r"factor 0, an? Xor over 2 variables, has an entry"):
+        vs.bounds.preconditioner(graph)

@@ -172,6 +172,13 @@ def test_predict_says_how_it_is_called(model: Path, tmp_path: Path) -> None:
     assert (result.exit_code, result.output) == (1, f"Error: {model} is no model\n")
 
 
+def test_beta_is_above_0(tmp_path: Path) -> None:
+    write_conll(GOLD, tmp_path / "a.conllu")
+    result = run("train", tmp_path / "a.conllu", "-o", tmp_path / "m", "--beta", 0)
+    assert result.exit_code == 2
+    assert "0.0 is not in the range x>0" in " ".join(result.output.split())
+
+
 @pytest.mark.parametrize(
     ("command", "function", "names"),
     [

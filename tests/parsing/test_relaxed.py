@@ -237,6 +237,28 @@ def test_few_pairs_are_scored_where_arcs_are_sure() -> None:
     assert sum(kind > 0 for kind, *_ in used) <= scored < pairs // 4
 
 
+@pytest.mark.parametrize("constraint", ["tree", "projective"])
+def test_pairs_that_bounds_do_not_rule_out_are_scored_in_pieces(constraint: str) -> None:
+    """A head of any word is as probable as any other, and many pairs wait at a time."""
+    parser, sentence = by_chance(3, 0.4, 0.01, constraint), of_words(40)
+    graph = parser.graph(sentence, prune=False)
+    arcs = graph.n_variables
+    start = vs.infer(graph, factors=range(arcs + 1), method=vs.BP(tolerance=1e-12))
+    gains = vs.gain(graph, range(arcs + 1, graph.n_factors), start)
+    every = parts_of(parser, sentence)
+    _, used, _, _, scored = relax(parser, sentence, 1e-2, 1, (1, 1e-4, 0.0))
+    assert used[arcs:] == [every[arcs + k] for k in np.flatnonzero(gains > 1e-2).tolist()]
+    assert scored > 1 << 16
+    # Beside others, with and without so many.
+    sentences = [of_words(5), sentence, of_words(40, 1), of_words(9)]
+    options: dict[str, Any] = {"prune": False, "threshold": 1e-2, "max_iterations": 1}
+    together = parser.parse(sentences, "relaxed", **options)
+    for found, one in zip(together, sentences, strict=True):
+        (alone,) = parser.parse([one], "relaxed", **options)
+        np.testing.assert_array_equal(found.heads, alone.heads)
+        np.testing.assert_array_equal(found.confidence, alone.confidence)
+
+
 @pytest.mark.parametrize("method", ["bp", "relaxed"])
 @pytest.mark.parametrize("threads", [2, 3, 8])
 def test_threads_do_not_show(method: str, threads: int) -> None:
@@ -363,8 +385,11 @@ def test_options_are_checked() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("constraint", ["tree", "projective"])
-def test_a_long_sentence_takes_little_memory(tmp_path: Path, constraint: str) -> None:
-    by_chance(0, 0.05, 4.0, constraint).save(tmp_path / "m.parser")
+@pytest.mark.parametrize(("pairs", "arcs"), [(0.05, 4.0), (0.1, 0.01)])
+def test_a_long_sentence_takes_little_memory(
+    tmp_path: Path, pairs: float, arcs: float, constraint: str
+) -> None:
+    by_chance(0, pairs, arcs, constraint).save(tmp_path / "m.parser")
     write_conll([of_words(300)], tmp_path / "in.conllu")
     code = """
 import resource, sys

@@ -22,6 +22,7 @@ from valuesparse.errors import InfeasibleError
 from valuesparse.inference import JunctionTree
 from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.models import FactorGraph
+from valuesparse.models._blocks import structured_factors
 from valuesparse.models._evidence import Evidence, Known, asked, known_of
 
 __all__ = ["KINDS", "PreconditionerBounds", "preconditioner"]
@@ -479,19 +480,18 @@ def _require_pairwise(graph: FactorGraph, given: Mapping[int, Any]) -> None:
     """Refuse what evidence leaves of tables over three variables or more, or with zeros."""
     held = {v: x for v, x in given.items() if isinstance(x, int)}
     instead = "valuesparse.bounds.log_z has bounds for such models"
+    described = {f: f", {x.described}," for f, x in structured_factors(graph).items()}
     snapshot = snapshot_of(graph)
     for f, (scope, table) in enumerate(zip(snapshot.scopes, snapshot.arrays(), strict=True)):
         free = sum(v not in held for v in scope)
-        if free > 2:
-            raise ValueError(
-                f"factor {f} has {free} variables; preconditioner bounds take one or two: {instead}"
-            )
         part = table[tuple(held.get(v, slice(None)) for v in scope)]
-        if not np.isfinite(part).all():
-            raise ValueError(
-                f"factor {f} has an entry of -inf, which preconditioner bounds do not take: "
-                f"{instead}"
+        if free > 2 or not np.isfinite(part).all():
+            wrong = (
+                f"{free} variables; preconditioner bounds take one or two"
+                if free > 2
+                else "an entry of -inf, which preconditioner bounds do not take"
             )
+            raise ValueError(f"factor {f}{described.get(f, '')} has {wrong}: {instead}")
     for v, known in given.items():
         if not isinstance(known, int) and not np.isfinite(known).all():
             raise ValueError(

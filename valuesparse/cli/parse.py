@@ -97,7 +97,7 @@ def parse() -> None:
     help="1: arcs alone. 2: pairs of arcs, too.",
 )  # fmt: skip
 @click.option(
-    "--beta", type=click.FloatRange(min=0), metavar="β",
+    "--beta", type=click.FloatRange(min=0, min_open=True), metavar="β",
     help="1 learns as a CRF does, inf as an SVM. [default: 1]",
 )  # fmt: skip
 @click.option(
