@@ -16,6 +16,8 @@ constexpr double kShare = 0.9;
 // Sentences whose pairs are scored together, at most, and the squares of their lengths. Pairs that
 // wait for that.
 constexpr int64_t kTogether = 1024, kSquares = int64_t{1} << 18, kWaiting = int64_t{1} << 18;
+// Pairs beyond which no sentence joins them, where all pairs take part.
+constexpr int64_t kPairs = int64_t{1} << 18;
 
 // Cost of a sentence beside others.
 double cost_of(int64_t n) { return static_cast<double>(n) * static_cast<double>(n + 8); }
@@ -132,6 +134,11 @@ struct Predicting {
     std::vector<std::unique_ptr<Hands>> hands;
     std::atomic<bool> no_memory{false};
 
+    // Whether all pairs take part, scored by weights by class.
+    bool all_together() const {
+        return !relaxed() && model.parts->order == 2 && model.siblings &&
+               (model.pruner ? model.kept : model.arcs);
+    }
     bool relaxed() const { return method.engine == Engine::kRelaxed && model.parts->order > 1; }
 
     // Marginals of the parts, and how they were found; true: the heads are found, too.
@@ -182,13 +189,13 @@ struct Predicting {
         if (hand.pruner) {
             hand.pruner->prune(words, n, shares.of(i), i, &hand.kept);
             if (together && model.kept) {
-                w.list(words, n, hand.kept.listed(), pairs);
+                w.list(words, n, hand.kept.listed(), pairs, all_together());
                 hand.listed.push_back(w.parts().listed());
             } else {
                 w.read(words, n, hand.kept.listed(), pairs);
             }
         } else if (model.arcs) {
-            w.list(words, n, {}, pairs);
+            w.list(words, n, {}, pairs, all_together());
             w.tell(shares.of(i), i);
         } else {
             w.read(words, n, {}, pairs);
@@ -231,13 +238,23 @@ struct Predicting {
         }
     }
 
+    // All pairs of so many sentences.
+    void score_pairs(int64_t count, Hands& hand) {
+        PairScores& scores = hand.shared.scores;
+        scores.clear();
+        for (int64_t k = 0; k < count; ++k) hand.workers[at(k)]->ask_pairs(&scores);
+        scores.score(hand.shared.weights);
+        for (int64_t k = 0; k < count; ++k) hand.workers[at(k)]->tell_pairs(scores);
+    }
+
     // Parses the sentences from `first` on whose pairs are scored together; returns the one behind.
     int64_t block(int64_t first, int64_t end, Hands& hand, Control* own) {
-        const bool together = relaxed() && method.options.choice == Choice::kAbove;
+        const bool all = all_together();
+        const bool together = all || (relaxed() && method.options.choice == Choice::kAbove);
         const int64_t most = together ? kTogether : 1;
         hand.listed.clear();
-        int64_t last = first;
-        for (int64_t squares = 0; last < end && last - first < most; ++last) {
+        int64_t last = first, pairs = 0;
+        for (int64_t squares = 0; last < end && last - first < most && pairs < kPairs; ++last) {
             if (control->stop.load(std::memory_order_relaxed)) return end;
             squares += corpus.size(last) * corpus.size(last);
             if (last > first && squares > kSquares) break;
@@ -247,6 +264,7 @@ struct Predicting {
                     std::make_unique<Worker>(*model.parts, trees, &hand.shared.memory));
             }
             read(last, *hand.workers[k], hand, together);
+            if (all) pairs += hand.workers[k]->parts().pairs();
         }
         if (!hand.listed.empty()) {
             hand.arcs.score(*model.kept, corpus.words, corpus.offset, first, last,
@@ -256,6 +274,7 @@ struct Predicting {
             }
         }
         if (relaxed()) relax(first, last, hand);
+        if (all) score_pairs(last - first, hand);
         for (int64_t i = first; i < last; ++i) {
             if (control->stop.load(std::memory_order_relaxed)) return end;
             answer(i, *hand.workers[at(i - first)], hand, own);
@@ -281,7 +300,7 @@ struct Predicting {
 Status predict(const Model& model, const Method& method, const Corpus& corpus, const Trees& trees,
                int threads, const PoolApi& pool, Control* control, const Answers& answers) {
     if (model.arcs) model.arcs->make();
-    if (method.engine == Engine::kRelaxed) {
+    if (model.parts->order > 1) {
         for (ClassWeights* w : {model.kept, model.siblings, model.grandparents}) {
             if (w) w->make();
         }

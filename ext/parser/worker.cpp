@@ -36,10 +36,35 @@ void Worker::read(const uint32_t* words, int64_t n, const Listed& arcs, bool pai
     known_ = 0;
 }
 
-void Worker::list(const uint32_t* words, int64_t n, const Listed& arcs, bool pairs) {
+void Worker::list(const uint32_t* words, int64_t n, const Listed& arcs, bool pairs, bool told) {
     list(n, arcs, pairs);
-    scorer_.read(words, n, false, pairs);
+    scorer_.read(words, n, false, pairs && !told);
     known_ = 0;
+}
+
+void Worker::ask_pairs(PairScores* scores) {
+    first_ = scores->begin(scorer_.sentence());
+    for (const Parts::Pair& p : parts_.siblings) {
+        scores->add(Kind::kSibling, p.nodes, pair_slots(Kind::kSibling, p.nodes));
+    }
+    for (const Parts::Pair& p : parts_.grandparents) {
+        scores->add(Kind::kGrandparent, p.nodes, pair_slots(Kind::kGrandparent, p.nodes));
+    }
+}
+
+void Worker::tell_pairs(const PairScores& scores) {
+    scores_.resize(at(parts_.size()));
+    PairScores::Mark next = first_;
+    double* out = scores_.data() + parts_.arcs();
+    const auto tell = [&](Kind kind, const std::vector<Parts::Pair>& pairs) {
+        for (const Parts::Pair& p : pairs) {
+            const int c = PairScores::class_of(kind, pair_slots(kind, p.nodes));
+            *out++ = scores.of(c, next.count[c]++);
+        }
+    };
+    tell(Kind::kSibling, parts_.siblings);
+    tell(Kind::kGrandparent, parts_.grandparents);
+    known_ = parts_.size();
 }
 
 void Worker::tell(const ArcScores& scores, int64_t sentence) {
