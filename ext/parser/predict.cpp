@@ -16,8 +16,8 @@ constexpr double kShare = 0.9;
 // Sentences whose pairs are scored together, at most, and the squares of their lengths. Pairs that
 // wait for that.
 constexpr int64_t kTogether = 1024, kSquares = int64_t{1} << 18, kWaiting = int64_t{1} << 18;
-// Pairs beyond which no sentence joins them, where all pairs take part.
-constexpr int64_t kPairs = int64_t{1} << 18;
+// Pairs of a sentence whose memory the next one gets, where all pairs take part.
+constexpr int64_t kPairsKept = int64_t{1} << 11;
 
 // Cost of a sentence beside others.
 double cost_of(int64_t n) { return static_cast<double>(n) * static_cast<double>(n + 8); }
@@ -238,13 +238,32 @@ struct Predicting {
         }
     }
 
-    // All pairs of so many sentences.
+    // All pairs of so many sentences, in pieces.
     void score_pairs(int64_t count, Hands& hand) {
+        struct Piece {
+            Worker& worker;
+            int64_t first, last;
+            PairScores::Mark mark;
+        };
         PairScores& scores = hand.shared.scores;
+        std::vector<Piece> pieces;
+        const auto tell = [&] {
+            scores.score(hand.shared.weights);
+            for (const Piece& p : pieces) p.worker.tell_pairs(p.first, p.last, p.mark, scores);
+            pieces.clear();
+            scores.clear();
+        };
         scores.clear();
-        for (int64_t k = 0; k < count; ++k) hand.workers[at(k)]->ask_pairs(&scores);
-        scores.score(hand.shared.weights);
-        for (int64_t k = 0; k < count; ++k) hand.workers[at(k)]->tell_pairs(scores);
+        for (int64_t k = 0; k < count; ++k) {
+            Worker& w = *hand.workers[at(k)];
+            const int64_t pairs = w.parts().pairs();
+            for (int64_t i = 0, end; i < pairs; i = end) {
+                end = std::min(pairs, i + kWaiting - scores.waiting());
+                pieces.push_back({w, i, end, w.ask_pairs(i, end, &scores)});
+                if (scores.waiting() >= kWaiting) tell();
+            }
+        }
+        tell();
     }
 
     // Parses the sentences from `first` on whose pairs are scored together; returns the one behind.
@@ -254,14 +273,14 @@ struct Predicting {
         const int64_t most = together ? kTogether : 1;
         hand.listed.clear();
         int64_t last = first, pairs = 0;
-        for (int64_t squares = 0; last < end && last - first < most && pairs < kPairs; ++last) {
+        for (int64_t squares = 0; last < end && last - first < most && pairs < kWaiting; ++last) {
             if (control->stop.load(std::memory_order_relaxed)) return end;
             squares += corpus.size(last) * corpus.size(last);
             if (last > first && squares > kSquares) break;
             const auto k = at(last - first);
-            if (k == hand.workers.size()) {
-                hand.workers.push_back(
-                    std::make_unique<Worker>(*model.parts, trees, &hand.shared.memory));
+            if (k == hand.workers.size()) hand.workers.emplace_back();
+            if (!hand.workers[k]) {
+                hand.workers[k] = std::make_unique<Worker>(*model.parts, trees, &hand.shared.memory);
             }
             read(last, *hand.workers[k], hand, together);
             if (all) pairs += hand.workers[k]->parts().pairs();
@@ -277,7 +296,9 @@ struct Predicting {
         if (all) score_pairs(last - first, hand);
         for (int64_t i = first; i < last; ++i) {
             if (control->stop.load(std::memory_order_relaxed)) return end;
-            answer(i, *hand.workers[at(i - first)], hand, own);
+            std::unique_ptr<Worker>& w = hand.workers[at(i - first)];
+            answer(i, *w, hand, own);
+            if (all && w->parts().pairs() > kPairsKept) w.reset();
         }
         return last;
     }

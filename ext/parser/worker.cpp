@@ -42,29 +42,36 @@ void Worker::list(const uint32_t* words, int64_t n, const Listed& arcs, bool pai
     known_ = 0;
 }
 
-void Worker::ask_pairs(PairScores* scores) {
-    first_ = scores->begin(scorer_.sentence());
-    for (const Parts::Pair& p : parts_.siblings) {
-        scores->add(Kind::kSibling, p.nodes, pair_slots(Kind::kSibling, p.nodes));
-    }
-    for (const Parts::Pair& p : parts_.grandparents) {
-        scores->add(Kind::kGrandparent, p.nodes, pair_slots(Kind::kGrandparent, p.nodes));
+// f(kind, pair) for pairs [first, last) of the parts: siblings stand before grandparents.
+template <class F>
+void Worker::each_pair(int64_t first, int64_t last, F f) const {
+    const auto siblings = static_cast<int64_t>(parts_.siblings.size());
+    for (int64_t i = first; i < last; ++i) {
+        if (i < siblings) {
+            f(Kind::kSibling, parts_.siblings[at(i)]);
+        } else {
+            f(Kind::kGrandparent, parts_.grandparents[at(i - siblings)]);
+        }
     }
 }
 
-void Worker::tell_pairs(const PairScores& scores) {
-    scores_.resize(at(parts_.size()));
-    PairScores::Mark next = first_;
-    double* out = scores_.data() + parts_.arcs();
-    const auto tell = [&](Kind kind, const std::vector<Parts::Pair>& pairs) {
-        for (const Parts::Pair& p : pairs) {
-            const int c = PairScores::class_of(kind, pair_slots(kind, p.nodes));
-            *out++ = scores.of(c, next.count[c]++);
-        }
-    };
-    tell(Kind::kSibling, parts_.siblings);
-    tell(Kind::kGrandparent, parts_.grandparents);
+PairScores::Mark Worker::ask_pairs(int64_t first, int64_t last, PairScores* scores) const {
+    const PairScores::Mark mark = scores->begin(scorer_.sentence());
+    each_pair(first, last, [&](Kind kind, const Parts::Pair& p) {
+        scores->add(kind, p.nodes, pair_slots(kind, p.nodes));
+    });
+    return mark;
+}
+
+void Worker::tell_pairs(int64_t first, int64_t last, PairScores::Mark mark,
+                        const PairScores& scores) {
     known_ = parts_.size();
+    scores_.resize(at(known_));
+    double* out = scores_.data() + parts_.arcs() + first;
+    each_pair(first, last, [&](Kind kind, const Parts::Pair& p) {
+        const int c = PairScores::class_of(kind, pair_slots(kind, p.nodes));
+        *out++ = scores.of(c, mark.count[c]++);
+    });
 }
 
 void Worker::tell(const ArcScores& scores, int64_t sentence) {

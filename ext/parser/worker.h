@@ -47,14 +47,14 @@ class Worker {
 
     // Without `pairs` arcs alone, whatever the order.
     void read(const uint32_t* words, int64_t n, const Listed& arcs, bool pairs = true);
-    // The same without features, of arcs or of all parts: their scores will be told.
-    // Of pairs, too, with `told`.
+    // The same without features, of arcs or of all parts: their scores will be told, those of pairs
+    // with `told`.
     void list(const uint32_t* words, int64_t n, const Listed& arcs, bool pairs, bool told = false);
     // The scores of arcs, of a sentence of these.
     void tell(const ArcScores& scores, int64_t sentence);
-    // All pairs are to be scored with those of other sentences; then their scores.
-    void ask_pairs(PairScores* scores);
-    void tell_pairs(const PairScores& scores);
+    // Pairs [first, last) are to be scored with those of other sentences; then their scores.
+    PairScores::Mark ask_pairs(int64_t first, int64_t last, PairScores* scores) const;
+    void tell_pairs(int64_t first, int64_t last, PairScores::Mark mark, const PairScores& scores);
     const Parts& parts() const { return parts_; }
     const Scorer& scorer() const { return scorer_; }
     const Trees& trees() const { return trees_; }
@@ -102,6 +102,8 @@ class Worker {
     bool cut_short() const { return cut_short_; }
 
   private:
+    template <class F>
+    void each_pair(int64_t first, int64_t last, F f) const;
     void list(int64_t n, const Listed& arcs, bool pairs);
     dependency::Sentence dense(const double* potentials);
 
@@ -117,8 +119,7 @@ class Worker {
     std::vector<double> table_, p_, scores_, residual_, gold_;
     std::vector<int64_t> best_;
     std::vector<int32_t> heads_;
-    PairScores::Mark first_ = {};  // of pairs that are scored with others
-    int64_t known_ = 0;            // parts that have been scored
+    int64_t known_ = 0;  // parts that have been scored
     bool cut_short_ = false;
 };
 
