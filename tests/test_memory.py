@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import valuesparse as vs
-from valuesparse._pool import memory_waiting
 from valuesparse._buffers import empty
+from valuesparse._pool import memory_waiting
 
 MIB = 1 << 20
 

@@ -280,7 +280,8 @@ struct Predicting {
             const auto k = at(last - first);
             if (k == hand.workers.size()) hand.workers.emplace_back();
             if (!hand.workers[k]) {
-                hand.workers[k] = std::make_unique<Worker>(*model.parts, trees, &hand.shared.memory);
+                hand.workers[k] =
+                    std::make_unique<Worker>(*model.parts, trees, &hand.shared.memory);
             }
             read(last, *hand.workers[k], hand, together);
             if (all) pairs += hand.workers[k]->parts().pairs();
