@@ -38,6 +38,7 @@ class Forest:
     sparse: Table | None
     listed: int | None
     entries: int
+    longest: int
     shape: tuple[int, int, int]
     def __init__(
         self,

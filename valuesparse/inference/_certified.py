@@ -35,6 +35,7 @@ __all__ = [
     "double_radius",
     "floor_of",
     "largest_scores",
+    "least_single",
     "log_z_margin",
     "longest_single",
     "most_given",
@@ -74,10 +75,9 @@ def largest_scores(model: Chain | Tree) -> tuple[float, float]:
 
 def floor_of(model: Chain | Tree) -> float:
     """Return the least tolerance that can be proved."""
-    sizes = sizes_of(model)
-    n, r = int(sizes.max(initial=0)), max(largest_scores(model))
-    single = 2.0**-22 if model.dtype == np.float32 else 0.0
-    single += math.expm1(min(2 * n * table_loss(model) * U32, 700.0))
+    n, r, single = model.forest.longest, max(largest_scores(model)), 0.0
+    if model.dtype == np.float32:
+        single = 2.0**-22 + math.expm1(min(2 * n * table_loss(model) * U32, 700.0))
     return 8 * n * (model.n_labels + 1500 + r) * U64 + single
 
 
@@ -146,6 +146,11 @@ def _roundings_within(labels: int, tol: float) -> float:
     left = tol * (1 - 1e-9) - (labels + 4) * U32 - 2 * SLACK32
     radius = math.log1p(left / (0.25 + 2 * SLACK32)) if left > 0 else -math.inf
     return radius * (1 - 1e-9) / (2 * U32)
+
+
+def least_single(model: Chain | Tree) -> float:
+    """Return a tolerance that no pass in float32 proves, however short."""
+    return (model.n_labels + 4) * U32 + 2 * SLACK32
 
 
 def proof_of(model: Chain | Tree, log_z: Floats) -> Proof:
@@ -229,12 +234,14 @@ def single_proof(model: Chain | Tree, log_z: Floats) -> Proof:
     return _proof(model, log_z, *_single_terms(model))
 
 
-def proof_for(model: Chain | Tree, log_z: Floats, single: Mask) -> Proof:
+def proof_for(model: Chain | Tree, log_z: Floats, single: Mask | bool) -> Proof:
     """Return what passes prove, in float32 where `single` says so."""
-    if single.all():
-        return single_proof(model, log_z)
-    proof = proof_of(model, log_z)
-    return single_proof(model, log_z).where(single, proof) if single.any() else proof
+    if not isinstance(single, bool):
+        some = int(np.count_nonzero(single))
+        if 0 < some < single.size:
+            return single_proof(model, log_z).where(single, proof_of(model, log_z))
+        single = some > 0
+    return single_proof(model, log_z) if single else proof_of(model, log_z)
 
 
 def proof_as_given(model: Chain | Tree, log_z: Floats) -> Proof:
