@@ -77,8 +77,8 @@ def infer(
         if supports is not None:
             return _with_supports(model, supports, workers, watch, keep, why, fits)
     if keep is not None:
-        return _listed(model, workers, watch, keep, why, bool(fits.all()))
-    if double and not fits.any():
+        return _listed(model, workers, watch, keep, why, bool(np.all(fits)))
+    if double and not np.any(fits):
         return _exact(model, workers, deadline, progress, why)
     return _in_types(model, workers, watch, why, fits)
 
@@ -96,13 +96,17 @@ def _exact(
 
 
 def _in_types(
-    model: Chain | Tree, workers: int, watch: Watch, why: str, single: npt.NDArray[np.bool_]
+    model: Chain | Tree,
+    workers: int,
+    watch: Watch,
+    why: str,
+    single: npt.NDArray[np.bool_] | bool,
 ) -> Any:
     """Return the result of exact passes, in float32 where `single` says so."""
     n = model.forest.shape[0]
     marginals, log_z, counts = in_types(model, workers, watch, single)
     watch.finish(n)
-    total = tuple(int(x) for x in counts)
+    total = counts if isinstance(counts, tuple) else tuple(int(x) for x in counts)
     islands = np.full(n, -1, dtype=np.int32)
     result = _forest.result_of(model, marginals, log_z, islands, 1.0, total)
     return _proved(result, model, why, single)
@@ -115,7 +119,7 @@ def _with_supports(
     watch: Watch,
     keep: float | None,
     why: str,
-    fits: npt.NDArray[np.bool_],
+    fits: npt.NDArray[np.bool_] | bool,
 ) -> Any:
     """Return the result of the components that supports pay for, and of passes for the others."""
     n, k, count = model.forest.shape
@@ -131,7 +135,7 @@ def _with_supports(
     )  # fmt: skip
     own, fast = int(taken.sum()), int((fits & ~taken).sum())
     if own == 0:
-        return _proved(result, model, why, bool(fits.all()) or fits)
+        return _proved(result, model, why, fits)
     rows, columns, repairs = (int(x) for x in supports.counts)
     work = int(steps[~taken].sum()) * k * k + (rows + 2 * columns) * k
     _count(result, count - own - fast, fast, work)
@@ -215,9 +219,9 @@ def _for_a_price(
     """Return exact marginals of those components that `work` suffices for, the cheapest first."""
     price, why = multiply_adds(model), f"work={work:g}"
     if price.sum() <= work:
-        single = np.full(price.size, model.dtype == _SINGLE)
+        single = bool(model.dtype == _SINGLE)
         if keep is not None:
-            return _listed(model, workers, watch, keep, why, model.dtype == _SINGLE)
+            return _listed(model, workers, watch, keep, why, single)
         return _in_types(model, workers, watch, why, single)
     n, k, count = model.forest.shape
     if np.isneginf(_forest.limits_of(model)[0]):
