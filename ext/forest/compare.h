@@ -149,8 +149,8 @@ class Beside {
             own.store(own_share_ + j * N);
         } else {
             for (int r = 0; r < N; ++r) {
-                const T label =
-                    label_[j * N + r];  // no branch: which are islands is anyone's guess
+                const T label = label_[j * N + r];
+                // No branch: which are islands is anyone's guess.
                 own_share_[j * N + r] = p[static_cast<int>(label > T(0) ? label : T(0)) * N + r];
             }
         }
