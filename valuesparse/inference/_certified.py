@@ -160,7 +160,7 @@ def proof_of(model: Chain | Tree, log_z: Floats) -> Proof:
 
 
 class _Terms(NamedTuple):
-    """What passes may have done to the components of a model."""
+    """The terms of a proof: how passes may have changed the components of a model."""
 
     step: float  # the radius of each of their variables
     once: float  # and beside

@@ -16,8 +16,8 @@ from valuesparse._validation import as_count
 
 __all__ = ["as_limit", "default_memory_limit", "empty", "grown", "show_bytes"]
 
-# Smaller arrays come from numpy, whose memory is as warm as it gets. What is larger may go back to
-# the system at once (malloc begins to do so at 128 KiB), and each of its pages then takes 2 µs.
+# Smaller arrays come from numpy, whose memory is as warm as it gets. Larger ones may go back to
+# the system at once (malloc begins to do so at 128 KiB), and each of their pages then takes 2 µs.
 _LARGE = 1 << 18
 
 _FALLBACK = 4 << 30

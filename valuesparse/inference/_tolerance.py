@@ -54,9 +54,8 @@ def infer(
     work: float | None,
 ) -> Any:
     """Return a result with a proof, whose error is at most `tol`, or what `work` buys."""
-    watch = Watch(deadline, progress)
     if work is not None:
-        return _for_a_price(model, workers, watch, keep, as_work(work))
+        return _for_a_price(model, workers, Watch(deadline, progress), keep, as_work(work))
     assert tol is not None
     wanted = as_tol(tol)
     least = _certified.floor_of(model)
@@ -71,7 +70,7 @@ def infer(
     double = keep is None and model.dtype == _DOUBLE
     if double and (wanted <= _certified.least_single(model) or not pays_single(model)):
         return _exact(model, workers, deadline, progress, why)
-    fits = fitting(model, wanted)
+    fits, watch = fitting(model, wanted), Watch(deadline, progress)
     if may_pay(model, wanted, fits):
         supports = Supports.of(model, wanted, fits)
         if supports is not None:
