@@ -237,6 +237,25 @@ cdef class Forest:
         return None if self.sparse is None else (<Table>self.sparse).table.get().n_listed()
 
     @property
+    def longest(self):
+        """The most variables of a component."""
+        cdef Chains* c = &self.m.arrays
+        cdef int64_t most = 0, i
+        cdef vector[int64_t] size
+        if self.m.layout == NULL:
+            for i in range(c.n_sequences):
+                most = max(most, c.offset[i + 1] - c.offset[i])
+            return most
+        if c.n_sequences == 1:
+            return c.n_positions
+        size.resize(c.n_sequences)
+        for i in range(c.n_positions):
+            size[self.m.layout.tree[i]] += 1
+        for i in range(c.n_sequences):
+            most = max(most, size[i])
+        return most
+
+    @property
     def shape(self):
         """(N, K, B): variables, states and components."""
         return self.m.arrays.n_positions, self.m.arrays.n_labels, self.m.arrays.n_sequences

@@ -13,8 +13,9 @@ from valuesparse._pool import Memory
 
 __all__ = ["concatenate", "copied", "empty", "grown", "zeros"]
 
-# Smaller arrays come from numpy, whose memory is as warm as it gets.
-_LARGE = 1 << 20
+# Smaller arrays come from numpy, whose memory is as warm as it gets. Larger ones may go back to
+# the system at once (malloc begins to do so at 128 KiB), and each of their pages then takes 2 µs.
+_LARGE = 1 << 18
 
 
 def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:

@@ -38,6 +38,7 @@ class Forest:
     sparse: Table | None
     listed: int | None
     entries: int
+    longest: int
     shape: tuple[int, int, int]
     def __init__(
         self,
@@ -97,6 +98,9 @@ def listed(
 Compared = tuple[Array, Array, Array, Array, Array, Array, Array]
 
 def allowances(radius: Array, slack: Array | float, written: float) -> Array: ...
+def allowances_of(
+    sizes: Array, longest: int, step: float, once: float, slack: float, written: float
+) -> Array: ...
 def compare(marginals: Array, owner: Array | None, compared: Compared, threads: int) -> None: ...
 def top(marginals: Array | None, k: int, threads: int) -> tuple[npt.NDArray[np.int64], Array]: ...
 def show(forest: Forest, threads: int) -> None: ...

@@ -46,18 +46,27 @@ VS_INLINE double sum_of(const T* p, int first, int last) {
 }
 
 // Differences are rounded to the type of marginals, shares to doubles. That of all labels but one
-// is the sum of theirs, where nothing cancels, or, where float64 has divided the row by its sum, 1
-// less that label's and what was rounded.
+// is the sum of theirs, where nothing cancels, or, where the row has been divided by its sum in
+// float64 or in float32, 1 less that label's and what was rounded.
 constexpr double kRoundedApart = 1.0 + 0x1p-22, kRoundedError = 0x1p-53;
-VS_INLINE double rounded_share(int K) { return static_cast<double>(K + 8) * 0x1p-52; }
+// By how much the sum of a row may differ from 1 then, below 0 where it was not divided so: K + 2
+// roundings, of half of this each.
+template <class D>
+constexpr double kRoundedSum = std::is_same<D, Linear<double, double>>::value  ? 0x1p-52
+                               : std::is_same<D, Linear<float, double>>::value ? 0x1p-23
+                                                                               : -1.0;
+VS_INLINE double rounded_share(int K, double rounded) {
+    return static_cast<double>(K + 8) * rounded;
+}
 
 template <class T>
 void compare_rows(const vs::Comparison& c, const T* p, int K, int64_t first, int64_t last,
-                  int64_t component, bool divided) {
+                  int64_t component, double rounded) {
     const T* other = static_cast<const T*>(c.rows) + first * K;
     const double error = c.error[component] + kRoundedError;
     const double growth = c.growth[component], extra = c.extra[component];
-    const double lost = rounded_share(K);
+    const bool divided = rounded > 0.0;
+    const double lost = rounded_share(K, divided ? rounded : 0x1p-52);
     for (int64_t i = first; i < last; ++i, p += K, other += K) {
         const double most = distance(p, other, K) * kRoundedApart + error;
         c.far[i] = most < 1.0 ? most : 1.0;
@@ -76,22 +85,26 @@ void compare_rows(const vs::Comparison& c, const T* p, int K, int64_t first, int
 }
 
 // The same, bit for bit, of rows of several chains, entry k of all side by side, as they are made
-// in float64, from their ends on. Rows of the other answer, labels and what is found change places
-// some at a time, in whole vectors.
-template <class T>
+// from their ends on, for answers in float64. Rows of the other answer, labels and what is found
+// change places some at a time, in whole vectors.
+template <class D>
 class Beside {
   public:
+    using T = typename D::T;
+    using In = typename D::In;
     using V = Vec<T>;
+    using W = Vec<In>;
     static constexpr int N = V::N;
-    static constexpr bool kFits = sizeof(T) == 8;
+    static constexpr bool kFits = kRoundedSum<D> > 0.0;
     static constexpr int kAtOnce = 8;
+    static constexpr int kFew = 16;
 
     bool on() const { return c_ != nullptr; }
     // False: no memory.
     bool open(const vs::Comparison& c, int K, vs::Scratch& scratch) {
         c_ = &c;
         K_ = K;
-        x_ = scratch.array<T>(static_cast<int64_t>(kAtOnce) * N * K);
+        x_ = scratch.array<In>(static_cast<int64_t>(kAtOnce) * N * K);
         for (int r = 0; r < N; ++r) aim(r, -1, 0);
         return x_ != nullptr;
     }
@@ -101,9 +114,9 @@ class Beside {
         own_[r] = at >= 0;
         at_[r] = own_[r] ? at : 0;
         if (!own_[r]) return;
-        error_[r] = static_cast<T>(c_->error[component] + kRoundedError);
-        growth_[r] = static_cast<T>(c_->growth[component]);
-        extra_[r] = static_cast<T>(c_->extra[component]);
+        error_[r] = static_cast<In>(c_->error[component] + kRoundedError);
+        growth_[r] = static_cast<In>(c_->growth[component]);
+        extra_[r] = static_cast<In>(c_->extra[component]);
     }
     void prefetch(int64_t at) const { row_prefetch(rows_of(at), K_); }
     // p (K, N) times `inverse` are the marginals of the next rows, of which there are so many in
@@ -113,82 +126,117 @@ class Beside {
     }
 
   private:
-    const T* rows_of(int64_t at) const { return static_cast<const T*>(c_->rows) + at * K_; }
+    static constexpr int kParts = N / W::N;  // vectors of In for one of T
+    static VS_INLINE void widen(V x, W* out) {
+        if constexpr (kParts == 1) {
+            out[0] = x;
+        } else {
+            x.widen(out);
+        }
+    }
+    const In* rows_of(int64_t at) const { return static_cast<const In*>(c_->rows) + at * K_; }
     VS_INLINE void compare_next(int64_t rows, const T* p, V inverse) {
         if (left_ == 0) look(rows < kAtOnce ? static_cast<int>(rows) : kAtOnce);
         const int j = --left_;
-        // What was stored one number at a time is read as vectors later: none waits for the other.
-        for (int r = 0; r < N; ++r) own_share_[j * N + r] = p[label_[j * N + r] * N + r];
-        const T* const x = x_ + static_cast<int64_t>(j) * K_ * N;
-        V most = V::set1(T(0)), least = most;
-        for (int k = 0; k < K_; ++k) {
-            const V d = V::load(p + k * N) * inverse - V::load(x + k * N);
-            most = V::max(most, d);
-            least = V::min(least, d);
+        // Few labels are all looked at; of many, one number at a time, which are read as vectors
+        // later, so that none waits for the other.
+        if (K_ <= kFew) {
+            const V label = V::load(label_ + j * N);
+            V own = V::set1(T(0));
+            for (int k = 0; k < K_; ++k) {
+                own = own + V::where_equal(label, V::set1(static_cast<T>(k)), V::load(p + k * N));
+            }
+            own.store(own_share_ + j * N);
+        } else {
+            for (int r = 0; r < N; ++r) {
+                const T label = label_[j * N + r];
+                // No branch: which are islands is anyone's guess.
+                own_share_[j * N + r] = p[static_cast<int>(label > T(0) ? label : T(0)) * N + r];
+            }
         }
-        V::max(most, V::set1(T(0)) - least).store(far_ + j * N);
-        inverse.store(wrong_ + j * N);
+        const In* const x = x_ + static_cast<int64_t>(j) * K_ * N;
+        const W zero = W::set1(In(0));
+        W most[kParts], least[kParts];
+        each<kParts>([&](auto q) VS_INLINE_LAMBDA { most[q] = least[q] = zero; });
+        for (int k = 0; k < K_; ++k) {
+            W part[kParts];
+            widen(V::load(p + k * N) * inverse, part);
+            each<kParts>([&](auto q) VS_INLINE_LAMBDA {
+                const W d = part[q] - W::load(x + k * N + q * W::N);
+                most[q] = W::max(most[q], d);
+                least[q] = W::min(least[q], d);
+            });
+        }
+        each<kParts>([&](auto q) VS_INLINE_LAMBDA {
+            W::max(most[q], zero - least[q]).store(far_ + j * N + q * W::N);
+        });
+        inverse.store(inverse_ + j * N);
         if (j == 0) tell();
     }
     void look(int rows) {
         rows_ = left_ = rows;
-        const T* from[N];
+        const In* from[N];
         for (int r = 0; r < N; ++r) {
             const int64_t first = own_[r] ? at_[r] - rows + 1 : 0;
             from[r] = rows_of(first);
             for (int j = 0; j < rows; ++j) {
-                const int32_t label = c_->label[first + j];
-                label_[j * N + r] = label < 0 ? 0 : label;
-                island_[j * N + r] = static_cast<T>(label);
+                label_[j * N + r] = static_cast<T>(c_->label[first + j]);
             }
             const int64_t soon = first < kAtOnce ? first : kAtOnce;
             row_prefetch(rows_of(first - soon), soon * K_);
         }
-        weave<T, N>(from, static_cast<int64_t>(rows) * K_, x_);
+        weave<In, N>(from, static_cast<int64_t>(rows) * K_, x_);
     }
     void tell() {
-        T nobody[kAtOnce];
-        T *far[N], *wrong[N];
+        In nobody[kAtOnce];
+        In *far[N], *wrong[N];
         for (int r = 0; r < N; ++r) {
             const int64_t first = at_[r] - rows_ + 1;
             far[r] = own_[r] ? c_->far + first : nobody;
             wrong[r] = own_[r] ? c_->wrong + first : nobody;
             at_[r] -= own_[r] ? rows_ : 0;
         }
-        const V zero = V::set1(T(0)), one = V::set1(T(1));
-        const V lost = V::set1(static_cast<T>(rounded_share(K_)));
-        const V apart = V::set1(static_cast<T>(kRoundedApart)), error = V::load(error_);
-        const V growth = V::load(growth_), extra = V::load(extra_);
+        const W zero = W::set1(In(0)), one = W::set1(In(1));
+        const W lost = W::set1(static_cast<In>(rounded_share(K_, kRoundedSum<D>)));
+        const W apart = W::set1(static_cast<In>(kRoundedApart));
         for (int j = 0; j < rows_ * N; j += N) {
-            V::min(V::load(far_ + j) * apart + error, one).store(far_ + j);
-            const V share = (one - V::load(own_share_ + j) * V::load(wrong_ + j)) + lost;
-            const V most = V::min(share * growth + extra, one);
-            V::where_ge(V::load(island_ + j), zero, most).store(wrong_ + j);
+            W own[kParts], label[kParts];
+            widen(V::load(own_share_ + j) * V::load(inverse_ + j), own);
+            widen(V::load(label_ + j), label);
+            each<kParts>([&](auto q) VS_INLINE_LAMBDA {
+                constexpr int lane = q * W::N;
+                In *const f = far_ + j + lane, *const w = wrong_ + j + lane;
+                W::min(W::load(f) * apart + W::load(error_ + lane), one).store(f);
+                const W share = (one - own[q]) + lost;
+                const W most =
+                    W::min(share * W::load(growth_ + lane) + W::load(extra_ + lane), one);
+                W::where_ge(label[q], zero, most).store(w);
+            });
         }
-        unweave<T, N>(far_, rows_, far);
-        unweave<T, N>(wrong_, rows_, wrong);
+        unweave<In, N>(far_, rows_, far);
+        unweave<In, N>(wrong_, rows_, wrong);
     }
 
     const vs::Comparison* c_ = nullptr;
     int K_ = 0, rows_ = 0, left_ = 0;  // rows that have changed places; those to come
     bool own_[N];
-    int64_t at_[N];   // variables
-    T* x_ = nullptr;  // (kAtOnce, K, N)
-    T error_[N] = {}, growth_[N] = {}, extra_[N] = {};
-    int32_t label_[kAtOnce * N];  // of islands, else 0
-    // (kAtOnce, N): labels, -1 of no island; not yet divided; before and after: how far rows are
-    // apart, what divides them.
-    T island_[kAtOnce * N], own_share_[kAtOnce * N], far_[kAtOnce * N], wrong_[kAtOnce * N];
+    int64_t at_[N];    // variables
+    In* x_ = nullptr;  // (kAtOnce, K, N)
+    In error_[N] = {}, growth_[N] = {}, extra_[N] = {};
+    // (kAtOnce, N): labels of islands, else -1; what they have, not yet divided; what divides; how
+    // far rows are apart.
+    T label_[kAtOnce * N], own_share_[kAtOnce * N], inverse_[kAtOnce * N];
+    In far_[kAtOnce * N], wrong_[kAtOnce * N];
 };
 
 // As Level::compare.
 static void compare(int dtype, const void* rows, int64_t labels, const vs::Comparison& c,
-                    int64_t first, int64_t n, int64_t component, bool divided) {
+                    int64_t first, int64_t n, int64_t component, double rounded) {
     const int K = static_cast<int>(labels);
     if (dtype == vs::kFloat32) {
-        compare_rows(c, static_cast<const float*>(rows), K, first, first + n, component, divided);
+        compare_rows(c, static_cast<const float*>(rows), K, first, first + n, component, rounded);
     } else {
-        compare_rows(c, static_cast<const double*>(rows), K, first, first + n, component, divided);
+        compare_rows(c, static_cast<const double*>(rows), K, first, first + n, component, rounded);
     }
 }
 
@@ -206,9 +254,8 @@ bool compared_init(const vs::PathPass* pass, const D& d, Lane<D>& s, vs::Scratch
 template <class D>
 void compare_lane(const vs::PathPass* pass, const D& d, const Lane<D>& s) {
     if (!pass->compared || s.compared || s.status != vs::kOk) return;
-    constexpr bool kDivided = std::is_same<D, Linear<double, double>>::value;
     compare(pass->model.arrays.dtype, address(s.out + s.enter * d.K), d.K, *pass->compared,
-            s.begin + s.enter, s.last - s.enter, s.sequence, kDivided);
+            s.begin + s.enter, s.last - s.enter, s.sequence, kRoundedSum<D>);
 }
 
 }  // namespace VS_NS

@@ -160,9 +160,9 @@ struct Level {
     int64_t (*list_row)(int dtype, const void* row, int64_t labels_in_row, double least,
                         int32_t* labels, void* values, double* rest);
     // Fills in a Comparison from n rows of a component, those of variables `first` on, which are
-    // divided by their sums in float64 if `divided`.
+    // divided by their sums, which then are 1 up to K roundings of half of `rounded`; below 0: not.
     void (*compare)(int dtype, const void* rows, int64_t labels_in_row, const Comparison& c,
-                    int64_t first, int64_t n, int64_t component, bool divided);
+                    int64_t first, int64_t n, int64_t component, double rounded);
     // For benchmarks; both return the flops done. peak: independent FMAs. message_pass: forward
     // and backward messages of `rows` sequences, nothing else.
     double (*peak)(int dtype, int64_t iterations);

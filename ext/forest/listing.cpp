@@ -93,7 +93,7 @@ void compare(const PoolApi& pool, const Rows& rows, const int64_t* owner, const 
     by_type(rows.dtype, [&](auto type) {
         using In = decltype(type);
         const auto f = [&](const In* p, int64_t i) {
-            level().compare(rows.dtype, p, rows.K, c, i, 1, owner != nullptr ? owner[i] : i, false);
+            level().compare(rows.dtype, p, rows.K, c, i, 1, owner != nullptr ? owner[i] : i, -1.0);
         };
         each_row<In>(pool, "compare", rows, threads, control, f);
     });

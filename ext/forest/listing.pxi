@@ -66,6 +66,21 @@ cdef Comparison comparison(compared):
     return c
 
 
+cdef double grown_by(double g) noexcept nogil:
+    """At least e^g - 1, but for rounding, and by 1e-10 of it more at most."""
+    if g > 0.05:
+        return expm1(min(g, 700.0))
+    cdef double rest = 1.0 + g / 5.0  # at least 1 + g/6 + ...
+    return g * (1.0 + g / 2.0 * (1.0 + g / 3.0 * (1.0 + g / 4.0 * (1.0 + g / 5.0 * rest))))
+
+
+cdef void allow(double radius, double mass, double written, double* to, int64_t n) noexcept nogil:
+    cdef double grown = grown_by(radius)
+    to[0] = min((grown * (0.25 + mass) + mass + written) * (1.0 + 1e-12), 1.0)
+    to[n] = (grown + 1.0) * (1.0 + 2.0**-50)
+    to[2 * n] = 2.0 * mass * (grown + 1.0) + 2.0**-51
+
+
 def allowances(radius, slack, double written):
     """Return rows (3, n): what the radius G (n,) and the slack U, a number or (n,), allow.
 
@@ -79,14 +94,32 @@ def allowances(radius, slack, double written):
     cdef const double* u = <const double*>data(slack) if each else &one
     found = np.empty((3, n))
     cdef double* out = <double*>data(found)
-    cdef double grown, mass
     with nogil:
         for i in range(n):
-            mass = u[i] if each else u[0]
-            grown = expm1(min(g[i], 700.0))
-            out[i] = min((grown * (0.25 + mass) + mass + written) * (1.0 + 1e-12), 1.0)
-            out[n + i] = (grown + 1.0) * (1.0 + 2.0**-50)
-            out[2 * n + i] = 2.0 * mass * (grown + 1.0) + 2.0**-51
+            allow(g[i], u[i] if each else u[0], written, out + i, n)
+    return found
+
+
+def allowances_of(sizes, int64_t longest, double step, double once, double slack, double written):
+    """The same of components of so many variables, whose radius is `step` of each and `once`."""
+    cdef int64_t n = sizes.shape[0], i, j
+    cdef const int64_t* size = <const int64_t*>data(sizes)
+    cdef bint known = longest < n  # of each size once
+    cdef vector[double] of_size
+    found = np.empty((3, n))
+    cdef double* out = <double*>data(found)
+    if known:
+        of_size.resize(3 * (longest + 1))
+    cdef double* own = of_size.data()
+    with nogil:
+        for i in range(longest + 1 if known else n):
+            if known:
+                allow(step * <double>i + once, slack, written, own + i, longest + 1)
+            else:
+                allow(step * <double>size[i] + once, slack, written, out + i, n)
+        for j in range(3 if known else 0):
+            for i in range(n):
+                out[j * n + i] = own[j * (longest + 1) + size[i]]
     return found
 
 

@@ -57,7 +57,7 @@ class Abreast {
               const EdgeSink<D>* edges, const D& d, vs::Scratch& scratch) {
         keep_ = keep;
         if (edges) edges_.open(*edges, lanes, m);
-        if (compared && Beside<T>::kFits && !beside_.open(*compared, d.K, scratch)) return false;
+        if (compared && Beside<D>::kFits && !beside_.open(*compared, d.K, scratch)) return false;
         lanes_ = lanes;
         m_ = m;
         size_ = N * d.K;
@@ -451,7 +451,7 @@ class Abreast {
     ScoresAbreast<D> scores_;
     In* to_[N];  // rows of marginals, or null
     EdgesBeside<D> edges_;
-    Beside<T> beside_;    // or what they are compared with
+    Beside<D> beside_;    // or what they are compared with
     bool plain_ = false;  // nothing has been forbidden; nor in this row
     bool row_plain_ = false;
     bool well_[N];

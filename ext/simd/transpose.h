@@ -282,6 +282,11 @@ VS_INLINE int64_t weave_blocks<double, 16>(const double* const* from, int64_t n,
     return weave_squares<Rows8, 16>(from + 8, n, to + 8);
 }
 template <>
+VS_INLINE int64_t unweave_blocks<double, 16>(const double* from, int64_t n, double* const* to) {
+    unweave_squares<Rows8, 16>(from, n, to);
+    return unweave_squares<Rows8, 16>(from + 8, n, to + 8);
+}
+template <>
 VS_INLINE int64_t weave_blocks<float, 16>(const float* const* from, int64_t n, float* to) {
     return weave_squares<Rows16>(from, n, to);
 }

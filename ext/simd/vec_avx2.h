@@ -55,6 +55,10 @@ struct Vec<double> {
     static VS_INLINE Vec where_ge(Vec a, Vec limit, Vec x) {
         return {_mm256_and_pd(_mm256_cmp_pd(a.v, limit.v, _CMP_GE_OQ), x.v)};
     }
+    // x where a == b, else 0.
+    static VS_INLINE Vec where_equal(Vec a, Vec b, Vec x) {
+        return {_mm256_and_pd(_mm256_cmp_pd(a.v, b.v, _CMP_EQ_OQ), x.v)};
+    }
     static VS_INLINE Vec round(Vec a) {
         return {_mm256_round_pd(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
     }
@@ -133,6 +137,10 @@ struct Vec<float> {
     }
     static VS_INLINE Vec where_ge(Vec a, Vec limit, Vec x) {
         return {_mm256_and_ps(_mm256_cmp_ps(a.v, limit.v, _CMP_GE_OQ), x.v)};
+    }
+    // x where a == b, else 0.
+    static VS_INLINE Vec where_equal(Vec a, Vec b, Vec x) {
+        return {_mm256_and_ps(_mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ), x.v)};
     }
     static VS_INLINE Vec round(Vec a) {
         return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};

@@ -54,6 +54,10 @@ struct Vec<double> {
         return {
             vreinterpretq_f64_u64(vandq_u64(vcgeq_f64(a.v, limit.v), vreinterpretq_u64_f64(x.v)))};
     }
+    // x where a == b, else 0.
+    static VS_INLINE Vec where_equal(Vec a, Vec b, Vec x) {
+        return {vreinterpretq_f64_u64(vandq_u64(vceqq_f64(a.v, b.v), vreinterpretq_u64_f64(x.v)))};
+    }
     static VS_INLINE Vec round(Vec a) { return {vrndnq_f64(a.v)}; }
     static VS_INLINE Vec scale2(Vec p, Vec n) {
         const int64x2_t i = vshlq_n_s64(vcvtq_s64_f64(n.v), 52);
@@ -120,6 +124,10 @@ struct Vec<float> {
     static VS_INLINE Vec where_ge(Vec a, Vec limit, Vec x) {
         return {
             vreinterpretq_f32_u32(vandq_u32(vcgeq_f32(a.v, limit.v), vreinterpretq_u32_f32(x.v)))};
+    }
+    // x where a == b, else 0.
+    static VS_INLINE Vec where_equal(Vec a, Vec b, Vec x) {
+        return {vreinterpretq_f32_u32(vandq_u32(vceqq_f32(a.v, b.v), vreinterpretq_u32_f32(x.v)))};
     }
     static VS_INLINE Vec round(Vec a) { return {vrndnq_f32(a.v)}; }
     static VS_INLINE Vec scale2(Vec p, Vec n) {

@@ -56,6 +56,10 @@ struct Vec<double> {
     static VS_INLINE Vec where_ge(Vec a, Vec limit, Vec x) {
         return {_mm_and_pd(_mm_cmpge_pd(a.v, limit.v), x.v)};
     }
+    // x where a == b, else 0.
+    static VS_INLINE Vec where_equal(Vec a, Vec b, Vec x) {
+        return {_mm_and_pd(_mm_cmpeq_pd(a.v, b.v), x.v)};
+    }
     static VS_INLINE Vec round(Vec a) {
         return {_mm_round_pd(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
     }
@@ -129,6 +133,10 @@ struct Vec<float> {
     }
     static VS_INLINE Vec where_ge(Vec a, Vec limit, Vec x) {
         return {_mm_and_ps(_mm_cmpge_ps(a.v, limit.v), x.v)};
+    }
+    // x where a == b, else 0.
+    static VS_INLINE Vec where_equal(Vec a, Vec b, Vec x) {
+        return {_mm_and_ps(_mm_cmpeq_ps(a.v, b.v), x.v)};
     }
     static VS_INLINE Vec round(Vec a) {
         return {_mm_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};

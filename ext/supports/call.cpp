@@ -6,6 +6,7 @@
 #include <new>
 
 #include "core/at.h"
+#include "core/large_pages.h"
 #include "supports/supports.h"
 
 namespace vs::supports {
@@ -142,23 +143,32 @@ void exponentials(const In* transition, Table* t) {
     }
 }
 
-// columns = rows transposed, block by block.
+constexpr int64_t kBlock = 16;
+
+// to[c][r] = from[r][c], both with `stride` from row to row.
+void transpose_block(const float* from, float* to, int64_t stride, int64_t height, int64_t width) {
+    float block[kBlock * kBlock];
+    for (int64_t r = 0; r < height; ++r) {
+        for (int64_t c = 0; c < width; ++c) block[c * kBlock + r] = from[r * stride + c];
+    }
+    for (int64_t c = 0; c < width; ++c) {
+        for (int64_t r = 0; r < height; ++r) to[c * stride + r] = block[c * kBlock + r];
+    }
+}
+
+// columns = rows transposed, block by block: whole ones by loops whose length is known.
 void transpose(Table* t) {
-    constexpr int64_t step = 16;
     const int64_t k = t->k, kp = t->kp;
-    const float* const rows = t->rows.data();
-    float* const columns = t->columns.data();
-    float block[step * step];
-    for (int64_t i = 0; i < k; i += step) {
-        const int64_t height = std::min(k - i, step);
-        for (int64_t j = 0; j < k; j += step) {
-            const int64_t width = std::min(k - j, step);
-            for (int64_t r = 0; r < height; ++r) {
-                const float* const from = rows + (i + r) * kp + j;
-                for (int64_t c = 0; c < width; ++c) block[c * step + r] = from[c];
-            }
-            for (int64_t c = 0; c < width; ++c) {
-                std::copy_n(block + c * step, height, columns + (j + c) * kp + i);
+    for (int64_t i = 0; i < k; i += kBlock) {
+        const int64_t height = std::min(k - i, kBlock);
+        for (int64_t j = 0; j < k; j += kBlock) {
+            const int64_t width = std::min(k - j, kBlock);
+            const float* const from = t->rows.data() + i * kp + j;
+            float* const to = t->columns.data() + j * kp + i;
+            if (height == kBlock && width == kBlock) {
+                transpose_block(from, to, kp, kBlock, kBlock);
+            } else {
+                transpose_block(from, to, kp, height, width);
             }
         }
     }
@@ -180,8 +190,12 @@ bool make(const void* transition, bool single, int64_t labels, Table* t) {
     t->k = labels;
     t->kp = level().padded(labels);
     t->shift = high;
-    t->rows.assign(at(t->k * t->kp), 0.0f);
-    t->columns.assign(at(t->k * t->kp), 0.0f);
+    for (auto* table : {&t->rows, &t->columns}) {
+        const int64_t size = t->k * t->kp;
+        table->reserve(at(size));
+        prefer_large_pages(table->data(), size * static_cast<int64_t>(sizeof(float)));
+        table->assign(at(size), 0.0f);
+    }
     if (single) {
         exponentials(static_cast<const float*>(transition), t);
     } else {

@@ -85,6 +85,89 @@ def test_lanes_compare_as_rows_do(dtype: Any) -> None:
         np.testing.assert_allclose(wrong, most, atol=1e-5 if single else 1e-12)
 
 
+@pytest.mark.simd
+def test_narrowed_lanes_compare_as_rows_do() -> None:
+    """What is narrowed to float32 side by side, or alone, is compared alike, bit for bit."""
+    for k in (1, 2, 3, 5, 8, 9, 16, 17, 24, 49):
+        rng = np.random.default_rng(k)
+        lengths = rng.integers(0, 20, size=37)
+        unary, table = 2 * rng.normal(size=(lengths.sum(), k)), rng.normal(size=(k, k))
+        unary[rng.random(unary.shape) < 0.2 * (k % 2)] = -np.inf
+        unary[:, 0] = 0.0
+        model = vs.Chain(unary, table, lengths)
+        n, count = model.n_positions, lengths.size
+        label = rng.integers(-1, k, size=n).astype(np.int32)
+        terms = rng.random(count) / 4, 1 + rng.random(count) / 9, rng.random(count) / 9
+        asked: Any = rng.random((n, k)), label, *terms
+        found = [np.full((2, n), np.nan) for _ in range(4)]
+        for (far, wrong), threads in zip(found[:3], (1, 2, 3), strict=True):
+            native.infer(
+                model.forest, threads, np.empty(count), narrow=True, compared=(*asked, far, wrong)
+            )
+        for i in range(count):
+            native.infer(
+                model.forest, 1, np.empty(count), narrow=True, compared=(*asked, *found[3]),
+                components=np.array([i]),
+            )  # fmt: skip
+        rows = np.empty((n, k))
+        native.infer(model.forest, 1, np.empty(count), rows, narrow=True)
+        for other in found[1:]:
+            np.testing.assert_array_equal(found[0], other)
+        owner = np.repeat(np.arange(count), lengths)
+        most = np.abs(rows - asked[0]).max(axis=1) + terms[0][owner]
+        assert (found[0][0] >= np.minimum(most, 1)).all()
+        np.testing.assert_allclose(found[0][0], np.minimum(most, 1), rtol=1e-6)
+        rest = (1 - rows[np.arange(n), label] / rows.sum(axis=1)) * terms[1][owner]
+        least = np.minimum(rest + terms[2][owner], 1) * (label >= 0)
+        assert (found[0][1] >= least - 1e-15).all()
+        np.testing.assert_allclose(found[0][1], least, atol=3 * (k + 8) * 2.0**-23)
+
+
+@pytest.mark.simd
+@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize("size", [0.1, 3.0, 30.0, 3000.0])
+def test_few_labels_are_certified_in_float32(k: int, size: float) -> None:
+    """Short sentences side by side; passes in float64, which prove themselves, hold them."""
+    rng = np.random.default_rng(k)
+    lengths = rng.integers(1, 6, size=1000)
+    unary = size * rng.normal(size=(lengths.sum(), k))
+    unary[rng.random(unary.shape) < 0.1] = -np.inf
+    unary[:, 0] = 0.0
+    model = vs.Chain(unary, min(size, 5.0) * rng.normal(size=(k, k)), lengths)
+    r, exact = vs.infer(model, zeta=0.8), vs.infer(model, tol=1e-8)
+    c = r.certify()
+    assert c.radius.max() > 1e-7  # of float32
+    far = np.abs(exact.marginals - r.marginals).max(axis=1)
+    assert (far <= c.error + exact.error).all()
+    assert (c.error <= far + 1e-3 + exact.error).all()
+    assert (c.lower <= exact.upper).all()
+    assert (exact.lower <= c.upper).all()
+    held = np.flatnonzero(r.islands >= 0)
+    wrong = 1 - exact.marginals[held, r.islands[held]]
+    assert held.size > 100 or size == 0.1
+    assert (wrong <= c.wrong[held] + exact.error[held]).all()
+    assert (c.wrong[held] <= wrong + 1e-3).all()
+    assert (c.log_z_lower <= exact.log_z_upper).all()
+    assert (exact.log_z_lower <= c.log_z_upper).all()
+
+
+def test_what_a_radius_allows() -> None:
+    """A polynomial stands for expm1 where that is small, never below it; sizes are known once."""
+    rng = np.random.default_rng(0)
+    radius = np.concatenate([10 ** rng.uniform(-17, 1, 100_000), [0.0, 0.05, 0.0501, 1e4]])
+    error, more, extra = native.allowances(radius, 0.0, 0.0)
+    grown = np.expm1(np.minimum(radius, 700.0))
+    assert (error >= np.minimum(grown / 4, 1)).all()
+    assert (error <= np.minimum(grown / 4, 1) * (1 + 2e-10)).all()
+    assert (more >= grown + 1).all()
+    assert (extra >= 0).all()
+    for count in (5, 500):
+        sizes = rng.integers(0, 40, size=count)
+        found = native.allowances_of(sizes, int(sizes.max()), 1e-3, 1e-2, 1e-7, 1e-6)
+        same = native.allowances(1e-3 * sizes + 1e-2, 1e-7, 1e-6)
+        np.testing.assert_array_equal(found, same)
+
+
 @pytest.mark.parametrize("k", [2, 9, 30])
 def test_chunks_halves_and_threads_agree(k: int) -> None:
     """Long chains are cut, in chunks or in halves; each position is compared once it is right."""

@@ -170,13 +170,23 @@ def test_never_nan(scale: float) -> None:
         assert np.isfinite(r.residuals).all()
 
 
-@pytest.mark.parametrize("states", [2, 3])
-def test_threads_never_show(states: int) -> None:
-    cards, factors = random_grid(np.random.default_rng(8), 70, states)
+@pytest.mark.parametrize(
+    ("states", "side", "method"),
+    [
+        (3, 70, vs.BP(max_iterations=12)),
+        (2, 70, vs.BP(max_iterations=12)),
+        (2, 140, vs.BP(max_iterations=7)),
+        (2, 140, vs.BP(max_iterations=7, damping=0.2)),
+        (2, 140, vs.TRW(max_iterations=7)),
+        (2, 140, vs.BP("residual", max_iterations=1)),
+    ],
+)
+def test_threads_never_show(states: int, side: int, method: Any) -> None:
+    cards, factors = random_grid(np.random.default_rng(8), side, states)
     graph = graph_of(cards, factors)
-    first = vs.infer(graph, method=vs.BP(max_iterations=12), threads=1)
+    first = vs.infer(graph, method=method, threads=1)
     for threads in (2, 3, 8):
-        again = vs.infer(graph, method=vs.BP(max_iterations=12), threads=threads)
+        again = vs.infer(graph, method=method, threads=threads)
         assert again.log_z == first.log_z
         np.testing.assert_array_equal(again.residuals, first.residuals)
         for a, b in zip(first.marginals, again.marginals, strict=True):

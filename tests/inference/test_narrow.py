@@ -231,6 +231,28 @@ def test_the_longest_that_fits(tol: float) -> None:
             assert (proof.error[0] <= tol) == fits
 
 
+def test_the_floor_is_that_of_the_largest_component() -> None:
+    """Which the native forest knows, of chains and of trees."""
+    t = np.zeros((3, 3))
+    for lengths in ([], [0], [4], [0, 7, 2, 7, 0], [1, 1, 1]):
+        n, most = sum(lengths), max(lengths, default=0)
+        chains = vs.Chain(np.zeros((n, 3)), t, np.array(lengths, dtype=np.int64))
+        parent = np.arange(-1, n - 1)
+        parent[chains.offset[:-1][chains.lengths > 0]] = -1
+        for model in (chains, vs.Tree(parent, np.zeros((n, 3)), t)):
+            assert model.forest.longest == most
+            assert _certified.floor_of(model) == 8 * most * 1503 * 2.0**-53
+
+
+def test_no_tolerance_of_float64_asks_float32() -> None:
+    """What float32 cannot prove is known before any length is looked at."""
+    for k in (6, 17, 49, 508):
+        one = vs.Chain(np.zeros((1, k)), np.zeros((k, k)))
+        least = _certified.least_single(one)
+        assert _certified.longest_single(one, least) < 1
+        assert _certified.single_proof(one, np.zeros(1)).error[0] > least
+
+
 def test_blocks_of_sums_round_less() -> None:
     """A sentence of 80 words is proved to 1e-3 whatever the labels; in one sum it would not be."""
     rng = np.random.default_rng(6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,12 @@ __all__ = [
     "NO_COUNTS",
     "add_counts",
     "ask_piece",
+    "compares_single",
     "fitting",
     "in_types",
     "pays_single",
     "require_feasible",
+    "runs",
 ]
 
 Array = npt.NDArray[Any]
@@ -35,7 +38,7 @@ _LEAST_LABELS, _LEAST_IN_TREES, _LEAST_WORK = 6, 16, 1e6
 #: So do those where there are not enough sequences for one in each lane of float32: by level.
 _MANY, _LEAST_OF_FEW = 32, {"x86-64-v4": 32}
 _LEAST_ELSEWHERE = 20
-_SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+_DOUBLE = np.dtype(np.float64)
 #: Which counts of components sum up; of the others, the rounds, the largest counts.
 _SUMMED = np.array([True] * 6 + [False] + [True] * 3)
 #: Those of no component.
@@ -62,9 +65,9 @@ def ask_piece(
     return counts
 
 
-def add_counts(counts: Integers, found: tuple[int, ...]) -> Integers:
+def add_counts(counts: Integers | tuple[int, ...], found: tuple[int, ...]) -> Integers:
     """Return the counts of some components with those of others."""
-    return np.where(_SUMMED, counts + found, np.maximum(counts, found))
+    return np.where(_SUMMED, np.add(counts, found), np.maximum(counts, found))
 
 
 def pays_single(model: Chain | Tree) -> bool:
@@ -74,49 +77,71 @@ def pays_single(model: Chain | Tree) -> bool:
     least = _LEAST_IN_TREES
     if isinstance(model, Chain):
         few = _LEAST_OF_FEW.get(simd_level(), _LEAST_ELSEWHERE)
-        lanes = count >= _MANY and model.allowed is None and model.forest.entries <= k * k
-        least = _LEAST_LABELS if lanes else few
+        least = _LEAST_LABELS if _in_lanes(model) else few
     return k >= least and price >= _LEAST_WORK and model.forest.listed is None
 
 
-def fitting(model: Chain | Tree, tol: float) -> npt.NDArray[np.bool_]:
-    """Return which components err by at most `tol` in float32."""
-    fits: npt.NDArray[np.bool_] = sizes_of(model) <= _certified.longest_single(model, tol)
+def compares_single(model: Chain | Tree) -> bool:
+    """Return the same where marginals are compared, and no wide ones are written."""
+    return (isinstance(model, Chain) and _in_lanes(model)) or pays_single(model)
+
+
+def _in_lanes(model: Chain) -> bool:
+    """Return whether passes have a sequence in each lane, if there are few labels."""
+    forest, k = model.forest, model.n_labels
+    plain = model.allowed is None and forest.listed is None and forest.entries <= k * k
+    return plain and model.n_sequences >= _MANY
+
+
+def fitting(model: Chain | Tree, tol: float) -> npt.NDArray[np.bool_] | bool:
+    """Return which components err by at most `tol` in float32, or whether all do, or none."""
+    longest = _certified.longest_single(model, tol)
+    if longest < 1 or longest >= model.forest.longest:
+        return longest >= 1
+    fits: npt.NDArray[np.bool_] = sizes_of(model) <= longest
     return fits
 
 
+def runs(single: npt.NDArray[np.bool_] | bool) -> Iterator[tuple[bool, Integers | None]]:
+    """Yield whether passes go in float32, and for which components; None: for all."""
+    if isinstance(single, bool):
+        yield single, None
+        return
+    for small, chosen in ((True, single), (False, ~single)):
+        components = np.flatnonzero(chosen)
+        if components.size:
+            yield small, None if components.size == single.size else components
+
+
 def in_types(
-    model: Chain | Tree, workers: int, watch: Watch, single: npt.NDArray[np.bool_]
-) -> tuple[Array, Floats, Integers]:
+    model: Chain | Tree, workers: int, watch: Watch, single: npt.NDArray[np.bool_] | bool
+) -> tuple[Array, Floats, Integers | tuple[int, ...]]:
     """Return marginals, log Z and counts of exact passes, in float32 where `single` says so.
 
     Scores in float64 are narrowed as they are read, and marginals widened as they are written.
     """
     n, k, count = model.forest.shape
     marginals, log_z = empty((n, k), model.dtype), np.empty(count)
-    counts, done = NO_COUNTS, 0
-    sizes = sizes_of(model)
-    for kind, chosen in ((_SINGLE, single), (_DOUBLE, ~single)):
-        components = np.flatnonzero(chosen)
-        if components.size == 0:
-            continue
-        size, whole = int(sizes[components].sum()), components.size == count
-        narrow = kind == _SINGLE and model.dtype == _DOUBLE
+    counts: Integers | tuple[int, ...] | None = None
+    done = 0
+    for small, components in runs(single):
+        size = n if components is None else int(sizes_of(model)[components].sum())
         asked: dict[str, Any] = {
             "deadline": watch.left(), "progress": watch.part(done, done + size, n),
             "late": watch.late,
         }  # fmt: skip
-        if narrow or kind == model.dtype:
-            part = some(model, np.arange(count))
-            found = ask_piece(
-                model, part, workers, log_z, marginals, narrow=narrow,
-                components=None if whole else components, **asked,
+        if small or model.dtype == _DOUBLE:
+            infeasible, found = native.infer(
+                model.forest, workers, log_z, marginals, narrow=small and model.dtype == _DOUBLE,
+                components=components, **asked,
             )  # fmt: skip
+            require_feasible(model, infeasible)
         else:
-            part = some(model, components, kind)
-            rows, own = empty((part.size, k), kind), np.empty(components.size)
+            chosen = np.arange(count) if components is None else components
+            part = some(model, chosen, _DOUBLE)
+            rows, own = empty((part.size, k), _DOUBLE), np.empty(chosen.size)
             found = ask_piece(model, part, workers, own, rows, **asked)
-            marginals[part.variables], log_z[components] = rows, own
-        counts = add_counts(counts, found)
+            marginals[part.variables], log_z[chosen] = rows, own
+        counts = found if counts is None else add_counts(counts, found)
         done += size
-    return marginals, log_z, counts
+    return marginals, log_z, NO_COUNTS if counts is None else counts

@@ -20,6 +20,7 @@ So every step of a pass adds what it rounds to the logarithm of a message, and n
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,7 @@ __all__ = [
     "double_radius",
     "floor_of",
     "largest_scores",
+    "least_single",
     "log_z_margin",
     "longest_single",
     "most_given",
@@ -74,10 +76,9 @@ def largest_scores(model: Chain | Tree) -> tuple[float, float]:
 
 def floor_of(model: Chain | Tree) -> float:
     """Return the least tolerance that can be proved."""
-    sizes = sizes_of(model)
-    n, r = int(sizes.max(initial=0)), max(largest_scores(model))
-    single = 2.0**-22 if model.dtype == np.float32 else 0.0
-    single += math.expm1(min(2 * n * table_loss(model) * U32, 700.0))
+    n, r, single = model.forest.longest, max(largest_scores(model)), 0.0
+    if model.dtype == np.float32:
+        single = 2.0**-22 + math.expm1(min(2 * n * table_loss(model) * U32, 700.0))
     return 8 * n * (model.n_labels + 1500 + r) * U64 + single
 
 
@@ -148,41 +149,57 @@ def _roundings_within(labels: int, tol: float) -> float:
     return radius * (1 - 1e-9) / (2 * U32)
 
 
+def least_single(model: Chain | Tree) -> float:
+    """Return a tolerance that no pass in float32 proves, however short."""
+    return (model.n_labels + 4) * U32 + 2 * SLACK32
+
+
 def proof_of(model: Chain | Tree, log_z: Floats) -> Proof:
     """Return what an exact pass in float64 proves; marginals are rounded to the model's type."""
-    return _proof(model, log_z, *_double_terms(model))
+    return _double_terms(model).proof(model, log_z)
 
 
-def _double_terms(model: Chain | Tree) -> tuple[Floats, float, float]:
-    """Return the radius of passes in float64, the slack, and what writing marginals rounds."""
-    sizes = sizes_of(model)
-    radius = double_radius(sizes, model.n_labels, max(largest_scores(model)))
+class _Terms(NamedTuple):
+    """The terms of a proof: how passes may have changed the components of a model."""
+
+    step: float  # the radius of each of their variables
+    once: float  # and beside
+    slack: float
+    written: float  # what writing marginals rounds
+
+    def proof(self, model: Chain | Tree, log_z: Floats) -> Proof:
+        radius = np.asarray(sizes_of(model) * self.step + self.once, dtype=np.float64)
+        return _proof(model, log_z, radius, self.slack, self.written)
+
+
+def _double_terms(model: Chain | Tree) -> _Terms:
+    """Return those of passes in float64."""
+    step = 8 * (model.n_labels + 1200 + 2 * max(largest_scores(model))) * U64
     if model.dtype != np.float32:
-        return radius, SLACK64, 0.0
-    return radius + (4 + 2 * sizes * table_loss(model)) * U32, SLACK64, U32
+        return _Terms(step, 0.0, SLACK64, 0.0)
+    return _Terms(step + 2 * table_loss(model) * U32, 4 * U32, SLACK64, U32)
 
 
-def _single_terms(model: Chain | Tree) -> tuple[Floats, float, float]:
-    """Return the same of passes in float32."""
-    radius = single_radius(sizes_of(model), *_single_step(model))
-    return radius, SLACK32, (model.n_labels + 4) * U32
+def _single_terms(model: Chain | Tree) -> _Terms:
+    """Return those of passes in float32."""
+    steps, given, once = _single_step(model)
+    step = 2 * (steps + given) * U32
+    return _Terms(step, step + 2 * once * U32, SLACK32, (model.n_labels + 4) * U32)
 
 
-def allowances(model: Chain | Tree, single: Mask) -> tuple[Floats, Floats, Floats]:
-    """Return the error of passes, in float32 where `single` says so, and a and b; (B,) each.
+def allowances(model: Chain | Tree, single: Mask | bool) -> Floats:
+    """Return the error of passes, in float32 where `single` says so, and a and b: (3, B).
 
     Labels whose share of what was computed is x have at most ``a x + b``.
     """
-    some = int(np.count_nonzero(single))
-    terms = [_single_terms(model)] if some else []
-    terms += [] if some and some == single.size else [_double_terms(model)]
-    radius, slack, written = terms[0]
-    found = native.allowances(radius, 2 * slack, written)
-    if len(terms) > 1:
-        radius, slack, written = terms[1]
-        found = np.where(single, found, native.allowances(radius, 2 * slack, written))
-    error, more, extra = found
-    return error, more, extra
+    if not isinstance(single, bool):
+        return np.where(single, allowances(model, True), allowances(model, False))
+    terms = _single_terms(model) if single else _double_terms(model)
+    found = native.allowances_of(
+        sizes_of(model), model.forest.longest, terms.step, terms.once, 2 * terms.slack,
+        terms.written,
+    )  # fmt: skip
+    return np.asarray(found)
 
 
 def roundings(labels: int, apart: bool = False) -> int:
@@ -226,15 +243,17 @@ def longest_single(model: Chain | Tree, tol: float) -> float:
 
 def single_proof(model: Chain | Tree, log_z: Floats) -> Proof:
     """Return what a pass in float32 proves."""
-    return _proof(model, log_z, *_single_terms(model))
+    return _single_terms(model).proof(model, log_z)
 
 
-def proof_for(model: Chain | Tree, log_z: Floats, single: Mask) -> Proof:
+def proof_for(model: Chain | Tree, log_z: Floats, single: Mask | bool) -> Proof:
     """Return what passes prove, in float32 where `single` says so."""
-    if single.all():
-        return single_proof(model, log_z)
-    proof = proof_of(model, log_z)
-    return single_proof(model, log_z).where(single, proof) if single.any() else proof
+    if not isinstance(single, bool):
+        some = int(np.count_nonzero(single))
+        if 0 < some < single.size:
+            return single_proof(model, log_z).where(single, proof_of(model, log_z))
+        single = some > 0
+    return single_proof(model, log_z) if single else proof_of(model, log_z)
 
 
 def proof_as_given(model: Chain | Tree, log_z: Floats) -> Proof:

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _forest as native
+from valuesparse._buffers import empty
 from valuesparse.inference import _certified
-from valuesparse.inference._asked import fitting, in_types, pays_single, require_feasible
+from valuesparse.inference._asked import compares_single, fitting, in_types, require_feasible, runs
 from valuesparse.inference._pieces import owner_of
 from valuesparse.inference._supports import Supports, may_pay
 from valuesparse.inference._watch import Watch
@@ -20,7 +21,6 @@ __all__ = ["certified"]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 #: An error that may be added, so that passes can compute in float32.
 _SINGLE_ERROR = 1e-3
@@ -34,10 +34,10 @@ def certified(
     Those with a proof may be off by a thousandth. Marginals of a chain are compared row by
     row, as they are written, and not kept: they are made again where somebody asks for bounds.
     """
-    n, _, count = model.forest.shape
-    far, wrong = np.empty(n), np.empty(n)
-    single = np.full(count, model.dtype == np.float32)
-    if model.dtype == np.float64 and pays_single(model):
+    n = model.forest.shape[0]
+    far, wrong = empty((2, n), np.float64)
+    single: npt.NDArray[np.bool_] | bool = bool(model.dtype == np.float32)
+    if not single and compares_single(model):
         single = fitting(model, _SINGLE_ERROR)
     if may_pay(model, _SINGLE_ERROR, single):
         supports = Supports.of(model, _SINGLE_ERROR, single)
@@ -66,19 +66,13 @@ def certified(
 
 
 def _compare(
-    model: Chain, workers: int, single: npt.NDArray[np.bool_], asked: native.Compared
+    model: Chain, workers: int, single: npt.NDArray[np.bool_] | bool, asked: native.Compared
 ) -> Floats:
     """Return log Z (B,) of passes whose marginals are compared, in float32 where `single`."""
-    log_z, narrow = np.empty(single.size), model.dtype == np.float64
-    runs: list[tuple[bool, Integers | None]] = [(False, None)]
-    fast = int(np.count_nonzero(single)) if narrow else 0
-    if fast:
-        runs = [(True, None)]
-        if fast < single.size:
-            runs = [(True, np.flatnonzero(single)), (False, np.flatnonzero(~single))]
-    for small, some in runs:
+    log_z, wide = np.empty(model.n_sequences), model.dtype == np.float64
+    for small, some in runs(single):
         infeasible, _ = native.infer(
-            model.forest, workers, log_z, narrow=small, components=some, compared=asked
+            model.forest, workers, log_z, narrow=small and wide, components=some, compared=asked
         )
         require_feasible(model, infeasible)
     return log_z

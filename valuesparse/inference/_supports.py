@@ -52,7 +52,7 @@ _WINDOW, _WHOLE = 160, 0.6
 Take = Callable[[Integers, Array], None]
 
 
-def may_pay(model: Chain | Tree, tol: float, single: Mask) -> bool:
+def may_pay(model: Chain | Tree, tol: float, single: Mask | bool) -> bool:
     """Return whether some components may be faster so; `single`: which fit into float32."""
     n, k, _ = model.forest.shape
     digits = max(0.0, -math.log10(tol) - 1.0) if isinstance(model, Tree) else 0.0
@@ -60,7 +60,7 @@ def may_pay(model: Chain | Tree, tol: float, single: Mask) -> bool:
         k >= _LEAST_LABELS + _MORE_IN_TREES * digits
         and n >= _LEAST_POSITIONS * k
         and provable(model, tol)
-        and bool(model.dtype == np.float64 or single.all())
+        and bool(model.dtype == np.float64 or np.all(single))
     )
 
 
@@ -93,18 +93,21 @@ class Supports:
     taken: Mask  # (B,) these have been answered
     counts: Integers  # (3,) rows, columns and repairs
 
-    def __init__(self, model: Chain | Tree, table: native.Table, tol: float, single: Mask) -> None:
+    def __init__(
+        self, model: Chain | Tree, table: native.Table, tol: float, single: Mask | bool
+    ) -> None:
         n, k, count = model.forest.shape
-        self.model, self.table, self._tol, self._single = model, table, tol, single
+        self.model, self.table, self._tol = model, table, tol
+        self._single = np.full(count, single)
         self._sizes, self._owner = sizes_of(model), owner_of(model)
-        self._price = np.where(single, _PRICE_SINGLE, _PRICE_DOUBLE) * k
+        self._price = np.where(self._single, _PRICE_SINGLE, _PRICE_DOUBLE) * k
         self._error = np.ones(n)
         self._radius, self._slack = np.full(n, np.inf), np.ones(n)
         self._bounds = np.zeros((2, count))
         self.taken, self.counts = np.zeros(count, dtype=bool), np.zeros(3, dtype=np.int64)
 
     @classmethod
-    def of(cls, model: Chain | Tree, tol: float, single: Mask) -> Supports | None:
+    def of(cls, model: Chain | Tree, tol: float, single: Mask | bool) -> Supports | None:
         """Return what answers, or None where the table's entries are too far apart for floats."""
         given = model.transition if isinstance(model, Chain) else model.pairwise
         table = native.Table(given.reshape(given.shape[-2:]))

@@ -54,9 +54,8 @@ def infer(
     work: float | None,
 ) -> Any:
     """Return a result with a proof, whose error is at most `tol`, or what `work` buys."""
-    watch = Watch(deadline, progress)
     if work is not None:
-        return _for_a_price(model, workers, watch, keep, as_work(work))
+        return _for_a_price(model, workers, Watch(deadline, progress), keep, as_work(work))
     assert tol is not None
     wanted = as_tol(tol)
     least = _certified.floor_of(model)
@@ -68,32 +67,45 @@ def infer(
             "at least that"
         )
     why = f"tol={wanted:g}"
-
-    def exact() -> Any:
-        result = _forest.infer(model, 1.0, -1, workers, "exact", deadline, progress)
-        return _proved(result, model, why, np.zeros(result.log_z.size, dtype=bool))
-
     double = keep is None and model.dtype == _DOUBLE
-    if double and not pays_single(model):
-        return exact()
-    fits = fitting(model, wanted)
+    if double and (wanted <= _certified.least_single(model) or not pays_single(model)):
+        return _exact(model, workers, deadline, progress, why)
+    fits, watch = fitting(model, wanted), Watch(deadline, progress)
     if may_pay(model, wanted, fits):
         supports = Supports.of(model, wanted, fits)
         if supports is not None:
             return _with_supports(model, supports, workers, watch, keep, why, fits)
     if keep is not None:
-        return _listed(model, workers, watch, keep, why, bool(fits.all()))
-    return exact() if double and not fits.any() else _in_types(model, workers, watch, why, fits)
+        return _listed(model, workers, watch, keep, why, bool(np.all(fits)))
+    if double and not np.any(fits):
+        return _exact(model, workers, deadline, progress, why)
+    return _in_types(model, workers, watch, why, fits)
+
+
+def _exact(
+    model: Chain | Tree,
+    workers: int,
+    deadline: float | None,
+    progress: Callable[[int, int], object] | None,
+    why: str,
+) -> Any:
+    """Return the result of exact passes, which proves nothing until somebody asks."""
+    result = _forest.infer(model, 1.0, -1, workers, "exact", deadline, progress)
+    return _proved(result, model, why, False)
 
 
 def _in_types(
-    model: Chain | Tree, workers: int, watch: Watch, why: str, single: npt.NDArray[np.bool_]
+    model: Chain | Tree,
+    workers: int,
+    watch: Watch,
+    why: str,
+    single: npt.NDArray[np.bool_] | bool,
 ) -> Any:
     """Return the result of exact passes, in float32 where `single` says so."""
     n = model.forest.shape[0]
     marginals, log_z, counts = in_types(model, workers, watch, single)
     watch.finish(n)
-    total = tuple(int(x) for x in counts)
+    total = counts if isinstance(counts, tuple) else tuple(int(x) for x in counts)
     islands = np.full(n, -1, dtype=np.int32)
     result = _forest.result_of(model, marginals, log_z, islands, 1.0, total)
     return _proved(result, model, why, single)
@@ -106,7 +118,7 @@ def _with_supports(
     watch: Watch,
     keep: float | None,
     why: str,
-    fits: npt.NDArray[np.bool_],
+    fits: npt.NDArray[np.bool_] | bool,
 ) -> Any:
     """Return the result of the components that supports pay for, and of passes for the others."""
     n, k, count = model.forest.shape
@@ -125,53 +137,57 @@ def _with_supports(
         return _proved(result, model, why, fits)
     rows, columns, repairs = (int(x) for x in supports.counts)
     work = int(steps[~taken].sum()) * k * k + (rows + 2 * columns) * k
-    stats = _stats(result, count - own - fast, fast, work)
-    stats.update(sequences_supports=own, rows=rows, columns=columns, repairs=repairs)
+    _count(result, count - own - fast, fast, work)
+    result.stats.update(sequences_supports=own, rows=rows, columns=columns, repairs=repairs)
     others = ("float32 arithmetic", fast), ("exact", count - own - fast)
     reason = f"{why}: supports for {own} of {count} {_names(model)}"
     reason += "".join(f", {name} for {some}" for name, some in others if some)
-    proof = supports.proof(found.log_z)
-    return result.with_proof(proof, model, method="certified", reason=reason, stats=stats)
+    return result.with_proof(supports.proof(found.log_z), "certified", reason)
 
 
-def _proved(result: Any, model: Chain | Tree, why: str, single: npt.NDArray[np.bool_]) -> Any:
-    """Return the result with its proof and what ran."""
-    fast = int(np.count_nonzero(single))
-    steps = model.forest.shape[0] - int(np.count_nonzero(sizes_of(model)))
-    stats = _stats(result, single.size - fast, fast, 2 * steps * _step_work(model))
+def _proved(
+    result: Any, model: Chain | Tree, why: str, single: npt.NDArray[np.bool_] | bool
+) -> Any:
+    """Return the result with its proof and what ran.
+
+    This follows a pass, in cold caches: each function of Python or NumPy costs several
+    microseconds, of a call that may take two hundred.
+    """
+    count, listed = model.forest.shape[2], result.stats["sequences_sparse"]
+    fast = single * count if isinstance(single, bool) else int(np.count_nonzero(single))
+    if isinstance(model, Chain):
+        edges, given = int(model.edge[-1]), model.sparse_transition
+    else:
+        edges, given = model.n_nodes - model.n_trees, model.sparse_pairwise
+    _count(result, count - fast, fast, 2 * edges * _step_work(model))
     route = "float32 arithmetic" if fast else "exact"
-    if result.stats["sequences_sparse"]:
-        route = "default plus sparse" if not fast else f"{route}, default plus sparse"
-    names = _names(model)
-    reason = f"{why}: {route}, whose rounding is bounded"
-    if 0 < fast < single.size:
-        other = "default plus sparse" if result.stats["sequences_sparse"] else "exact"
-        reason = (
-            f"{why}: float32 arithmetic for {fast} of {single.size} {names}, {other} for others"
-        )
-    given = model.sparse_transition if isinstance(model, Chain) else model.sparse_pairwise
-    if given is not None and not result.stats["sequences_sparse"]:
+    if 0 < fast < count:
+        other = "default plus sparse" if listed else "exact"
+        reason = f"{why}: {route} for {fast} of {count} {_names(model)}, {other} for others"
+    else:
+        if listed:
+            route = f"{route}, default plus sparse" if fast else "default plus sparse"
+        reason = f"{why}: {route}, whose rounding is bounded"
+    if given is not None and not listed:
         reason += "; all pairs are read, listed or not"
-    method = "certified" if fast else "exact"
-    return result.with_proof(single, model, method=method, reason=reason, stats=stats)
+    return result.with_proof(single, "certified" if fast else "exact", reason)
 
 
 def _names(model: Chain | Tree) -> str:
     return "sequences" if isinstance(model, Chain) else "trees"
 
 
-def _stats(result: Any, exact: int, single: int, work: int) -> dict[str, int]:
-    """Return what was done, with how many components took each route."""
-    own = {
-        "sequences_exact": exact,
-        "sequences_float32": single,
-        "sequences_supports": 0,
-        "rows": 0,
-        "columns": 0,
-        "repairs": 0,
-        "multiply_adds": work,
-    }
-    return {**result.stats, **own}
+def _count(result: Any, exact: int, single: int, work: int) -> None:
+    """Tell how many components took each route, and what was done."""
+    result.stats.update(
+        sequences_exact=exact,
+        sequences_float32=single,
+        sequences_supports=0,
+        rows=0,
+        columns=0,
+        repairs=0,
+        multiply_adds=work,
+    )
 
 
 def multiply_adds(model: Chain | Tree) -> Integers:
@@ -193,7 +209,7 @@ def _listed(
     single = narrow or (fits and model.dtype == _SINGLE)
     kind = _SINGLE if single and not narrow else _DOUBLE
     result = _forest.infer_listed(model, 1.0, -1, workers, watch, keep, kind, narrow)
-    return _proved(result, model, why, np.full(model.forest.shape[2], single))
+    return _proved(result, model, why, single)
 
 
 def _for_a_price(
@@ -202,9 +218,9 @@ def _for_a_price(
     """Return exact marginals of those components that `work` suffices for, the cheapest first."""
     price, why = multiply_adds(model), f"work={work:g}"
     if price.sum() <= work:
-        single = np.full(price.size, model.dtype == _SINGLE)
+        single = bool(model.dtype == _SINGLE)
         if keep is not None:
-            return _listed(model, workers, watch, keep, why, model.dtype == _SINGLE)
+            return _listed(model, workers, watch, keep, why, single)
         return _in_types(model, workers, watch, why, single)
     n, k, count = model.forest.shape
     if np.isneginf(_forest.limits_of(model)[0]):
@@ -269,9 +285,8 @@ def _for_a_price(
         model, None if keep is not None else marginals, log_z, islands, 1.0, counts, keep, whole
     )
     passed, narrow = int(bought.sum()), model.dtype == _SINGLE
-    stats = _stats(
-        result, 0 if narrow else passed, passed if narrow else 0, int(price[bought].sum())
-    )
+    _count(result, 0 if narrow else passed, passed if narrow else 0, int(price[bought].sum()))
+    stats = result.stats
     stats["sequences_sparse"] = 0 if model.forest.listed is None else passed
     reason = f"{why}: {passed} of {count} {_names(model)} by two passes, "
     if supports is not None:
@@ -282,8 +297,7 @@ def _for_a_price(
         if parts:
             reason += f"{sum(x.positions.size for x in parts)} positions by windows, "
     reason += "the others from their own scores, which bound what messages can add"
-    fields: dict[str, Any] = {"method": "certified", "reason": reason, "stats": stats}
-    return result.with_proof(proof, model, **fields)
+    return result.with_proof(proof, "certified", reason)
 
 
 def _bought(

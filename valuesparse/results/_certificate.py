@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse import _forest
+from valuesparse._junction import fill
+
 __all__ = ["Certificate", "Proof"]
 
 Array = npt.NDArray[Any]
@@ -98,7 +101,11 @@ class Certificate:
         wrong: Floats,
     ) -> None:
         fields = {"_centre": centre, "_proof": proof, "error": error, "wrong": wrong}
-        self.__setstate__(fields)
+        if isinstance(centre, np.ndarray) or isinstance(proof, Proof):
+            self.__setstate__(fields)
+            return
+        _forest.freeze(error, wrong, wrong)
+        fill(self, fields)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Certificate is a record; {name} cannot be set")
@@ -111,11 +118,11 @@ class Certificate:
         return {**made, "error": self.error, "wrong": self.wrong}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
+        for value in state.values():
             for array in value if isinstance(value, Proof) else (value,):
                 if isinstance(array, np.ndarray):
                     array.flags.writeable = False
-            object.__setattr__(self, name, value)
+        fill(self, state)
 
     def _rows(self) -> Array:
         if not isinstance(self._centre, np.ndarray):

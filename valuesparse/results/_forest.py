@@ -43,8 +43,8 @@ class ForestResult(Result, Generic[Model]):
     _least: float | None
     _listed: Listed | None
     #: The proof, where that was asked for, and what is made from it. Where passes prove it
-    #: all, which of them were in float32, until somebody asks.
-    _proof: Proof | npt.NDArray[np.bool_] | None
+    #: all, which of them were in float32 (or whether all or none were), until somebody asks.
+    _proof: Proof | npt.NDArray[np.bool_] | bool | None
     _certificate: Certificate | None
     #: The engine that answers the questions whose answers a result does not hold.
     _engine: ClassVar[Queries]
@@ -108,7 +108,7 @@ class ForestResult(Result, Generic[Model]):
             )
         if self._certificate is None:
             proof = self._proof
-            if isinstance(proof, np.ndarray):
+            if not isinstance(proof, Proof):
                 proof = self._engine.proof_for(self._model, self.log_z, proof)
             proof = proof.each(lambda: self._engine.owner(self._model))
             centre = np.empty((0, 0)) if self._dense is None else self._dense
@@ -246,29 +246,31 @@ class ForestResult(Result, Generic[Model]):
         if self._proof is not None and self._listed is None:
             return self._proved()
         if self.method == "exact" and self._listed is None:
-            single = np.full(self.log_z.size, self._model.dtype == np.float32)
+            single = bool(self._model.dtype == np.float32)
             proof = self._engine.proof_for(self._model, self.log_z, single)
             proof = proof.each(lambda: self._engine.owner(self._model))
             return Certificate(self.marginals, proof, proof.error, np.zeros(proof.error.size))
         return self._engine.certified(self._model, self.marginals, self.islands, workers)
 
-    def with_proof(self, proof: Proof | npt.NDArray[np.bool_], model: Model, **fields: Any) -> Self:
-        """Return a copy as the result of `model` that knows what was proved, with other fields.
+    def with_proof(
+        self, proof: Proof | npt.NDArray[np.bool_] | bool, method: str, reason: str
+    ) -> Self:
+        """Return this result, which nobody has seen yet, when it knows what was proved.
 
-        `proof`: or which components went in float32, where two passes prove all.
+        `proof`: or which components went in float32 (or whether all or none did), where two passes
+        prove all.
         """
-        state: dict[str, Any] = {**self.__getstate__(), "_model": model, "_proof": proof, **fields}
-        found = state["_listed"]
+        found = self._listed
         if found is not None:
-            if isinstance(proof, np.ndarray):
-                proof = self._engine.proof_for(model, self.log_z, proof)
-            error = proof.each(lambda: self._engine.owner(model)).error
+            if not isinstance(proof, Proof):
+                proof = self._engine.proof_for(self._model, self.log_z, proof)
+            error = proof.each(lambda: self._engine.owner(self._model)).error
             most = np.minimum(found.unlisted + error, 1.0)
-            values = found.values.astype(model.dtype, copy=False)
-            state["_listed"] = found._replace(unlisted=most, values=values)
-        other = object.__new__(type(self))
-        other.__setstate__(state)
-        return other
+            most.flags.writeable = False
+            values = found.values.astype(self._model.dtype, copy=False)
+            self._fill(_listed=found._replace(unlisted=most, values=values))
+        self._fill(_proof=proof, method=method, reason=reason)
+        return self
 
     def sparse(self, min: float | None = None, *, threads: int | None = None) -> csr_array:
         """Return the marginals that are not small, as a sparse array.

@@ -50,7 +50,9 @@ class Queries(Protocol):
     ) -> Certificate:
         """Return how far marginals may be off, and islands be wrong."""
 
-    def proof_for(self, model: Chain | Tree, log_z: Floats, single: npt.NDArray[np.bool_]) -> Proof:
+    def proof_for(
+        self, model: Chain | Tree, log_z: Floats, single: npt.NDArray[np.bool_] | bool
+    ) -> Proof:
         """Return what passes prove, in float32 where `single` says so."""
 
     def ends(self, model: Chain | Tree) -> tuple[Integers, Integers]:
