@@ -178,7 +178,7 @@ def test_never_nan(scale: float) -> None:
         (2, 140, vs.BP(max_iterations=7)),
         (2, 140, vs.BP(max_iterations=7, damping=0.2)),
         (2, 140, vs.TRW(max_iterations=7)),
-        (2, 140, vs.BP("residual", max_iterations=1)),
+        (2, 140, vs.BP(schedule="residual", max_iterations=1)),
     ],
 )
 def test_threads_never_show(states: int, side: int, method: Any) -> None:
