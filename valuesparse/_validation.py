@@ -18,6 +18,7 @@ __all__ = [
     "ExcessiveError",
     "as_array",
     "as_count",
+    "as_flag",
     "as_generator",
     "as_indices",
     "as_lengths",
@@ -183,6 +184,13 @@ def as_count(name: str, value: Any, *, at_least: int) -> int:
     if isinstance(value, (bool, np.bool_)) or count < at_least:
         raise ValueError(f"{name} must be an integer >= {at_least}, got {value!r}")
     return count
+
+
+def as_flag(name: str, value: Any) -> bool:
+    """Return True or False; a word, or an array, would mean either."""
+    if isinstance(value, (bool, np.bool_)) or (isinstance(value, int) and value in (0, 1)):
+        return bool(value)
+    raise ValueError(f"{name} must be True or False, not {value!r}")
 
 
 def as_generator(rng: Any) -> np.random.Generator:

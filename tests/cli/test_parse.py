@@ -180,6 +180,27 @@ def test_beta_is_above_0(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "option", "value", "complaint"),
+    [
+        ("train", "--beta", "nan", "'nan' is no number"),
+        ("train", "--gamma", "nan", "'nan' is no number"),
+        ("train", "--seed", "-1", "-1 is not in the range x>=0"),
+        ("predict", "--threshold", "nan", "'nan' is no number"),
+        ("predict", "--damping", "nan", "'nan' is no number"),
+    ],
+)
+def test_numbers_are_numbers(
+    model: Path, tmp_path: Path, command: str, option: str, value: str, complaint: str
+) -> None:
+    write_conll(GOLD, tmp_path / "a.conllu")
+    first = [model] if command == "predict" else []
+    result = run(command, *first, tmp_path / "a.conllu", "-o", tmp_path / "m", option, value)
+    assert result.exit_code == 2
+    assert complaint in " ".join(result.output.split())
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
     ("command", "function", "names"),
     [
         ("train", parsing.train, ["beta", "gamma", "epochs"]),

@@ -197,3 +197,16 @@ def test_a_table_outlives_the_answer() -> None:
     assert table.shape == (3, 3)
     assert table.flags.c_contiguous
     assert table.flags.writeable
+
+
+@pytest.mark.parametrize("value", ["yes", "", None, 2, [True], 0.0])
+def test_single_root_is_true_or_false(value: Any) -> None:
+    text = "single_root must be True or False, not"
+    with pytest.raises(ValueError, match=text):
+        vs.parsing.best_trees([np.zeros((3, 3))], single_root=value)
+    with pytest.raises(ValueError, match=text):
+        vs.factors.Tree([(0, 1)], [0], single_root=value)
+    with pytest.raises(ValueError, match="projective must be True or False, not"):
+        vs.parsing.marginals([np.zeros((3, 3))], projective=value)
+    arcs = [(0, 1)]
+    assert vs.factors.Tree(arcs, [0], single_root=np.bool_(True)).single_root is True

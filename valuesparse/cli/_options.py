@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
+    "FloatRange",
     "as_writable",
     "constraints_option",
     "plot_option",
@@ -28,6 +30,19 @@ __all__ = [
 ]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class FloatRange(click.FloatRange):
+    """Numbers within limits, which `nan` passes in its base class."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the number."""
+        number = float(super().convert(value, param, ctx))
+        if math.isnan(number):
+            self.fail(f"{value!r} is no number.", param, ctx)
+        return number
 
 
 def writable(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
@@ -63,7 +78,7 @@ def plot_option(default: str) -> Callable[[Command], Command]:
 def zetas_option(command: Command) -> Command:
     """Add ``--zeta``, as often as wanted."""
     return click.option(
-        "--zeta", "-z", "zetas", type=click.FloatRange(0, 1), multiple=True, metavar="ζ",
+        "--zeta", "-z", "zetas", type=FloatRange(0, 1), multiple=True, metavar="ζ",
         help="Threshold to try, between 0 and 1; give it several times for several. "
         f"[default: {', '.join(f'{zeta:g}' for zeta in ZETAS)}]",
     )(command)  # fmt: skip
@@ -72,7 +87,7 @@ def zetas_option(command: Command) -> Command:
 def tols_option(command: Command) -> Command:
     """Add ``--tol``, as often as wanted."""
     return click.option(
-        "--tol", "tols", type=click.FloatRange(0, 1, min_open=True), multiple=True, metavar="ε",
+        "--tol", "tols", type=FloatRange(0, 1, min_open=True), multiple=True, metavar="ε",
         help="Tolerance to try, between 0 and 1: no marginal is off by more, proved; give it "
         f"several times for several. [default: {', '.join(f'{tol:g}' for tol in TOLS)}]",
     )(command)  # fmt: skip

@@ -51,7 +51,7 @@ class _Tagging(NamedTuple):
     help="How many tagged sentences to show.",
 )  # fmt: skip
 @click.option(
-    "--seed", type=int, default=0, show_default=True,
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
     help="Seed of the split into 90 % to train on and 10 % to tag.",
 )  # fmt: skip
 def demo(

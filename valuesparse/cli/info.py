@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from valuesparse.cli._models import load, model_options, one_line_errors
+from valuesparse.cli._options import FloatRange
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @click.command()
 @model_options
 @click.option(
-    "--zeta", "-z", type=click.FloatRange(0, 1), metavar="ζ",
+    "--zeta", "-z", type=FloatRange(0, 1), metavar="ζ",
     help="The ζ that infer would be called with; 1 is exact. [default: 1]",
 )  # fmt: skip
 def info(

@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from valuesparse.cli._models import one_line_errors
-from valuesparse.cli._options import as_writable, quiet_option, shards_options, writable
+from valuesparse.cli._options import FloatRange, as_writable, quiet_option, shards_options, writable
 from valuesparse.cli._progress import progress_bar
 from valuesparse.cli._streams import (
     Input,
@@ -97,11 +97,11 @@ def parse() -> None:
     help="1: arcs alone. 2: pairs of arcs, too.",
 )  # fmt: skip
 @click.option(
-    "--beta", type=click.FloatRange(min=0, min_open=True), metavar="β",
+    "--beta", type=FloatRange(min=0, min_open=True), metavar="β",
     help="1 learns as a CRF does, inf as an SVM. [default: 1]",
 )  # fmt: skip
 @click.option(
-    "--gamma", type=click.FloatRange(min=0), metavar="γ",
+    "--gamma", type=FloatRange(min=0), metavar="γ",
     help="The cost of a wrong arc while learning. [default: 3]",
 )  # fmt: skip
 @click.option(
@@ -120,7 +120,12 @@ def parse() -> None:
     "--epochs", type=click.IntRange(min=1), metavar="N", help="Passes over TRAIN. [default: 6]"
 )
 @click.option(
-    "--seed", type=int, default=0, show_default=True, help="Seed of the order of sentences."
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Seed of the order of sentences.",
 )
 @click.option(
     "--checkpoint", type=_FILE, callback=writable, metavar="FILE",
@@ -203,7 +208,7 @@ def train(
     "is for parsers of order 1. auto is relaxed, but ad3 after --nonprojective.",
 )  # fmt: skip
 @click.option(
-    "--threshold", type=click.FloatRange(min=0), default=1e-4, show_default=True, metavar="ε",
+    "--threshold", type=FloatRange(min=0), default=1e-4, show_default=True, metavar="ε",
     help="The least gain for which relaxed parsing adds a pair of arcs.",
 )  # fmt: skip
 @click.option(
@@ -211,7 +216,7 @@ def train(
     help="How often relaxed parsing adds pairs.",
 )  # fmt: skip
 @click.option(
-    "--min-size", type=click.FloatRange(min=0), metavar="ε",
+    "--min-size", type=FloatRange(min=0), metavar="ε",
     help="Instead of --threshold: add the fewest pairs of arcs that leave out a gain of at most ε.",
 )  # fmt: skip
 @click.option(
@@ -219,7 +224,7 @@ def train(
     help="Instead of --threshold: add the N pairs of arcs of greatest gain.",
 )  # fmt: skip
 @click.option(
-    "--min-joint", type=click.FloatRange(min=0), metavar="λ",
+    "--min-joint", type=FloatRange(min=0), metavar="λ",
     help="Instead of --threshold: add the pairs of arcs of a gain of more than λ.",
 )  # fmt: skip
 @click.option(
@@ -227,7 +232,7 @@ def train(
     help="Iterations of belief propagation at most. [default: 10]",
 )  # fmt: skip
 @click.option(
-    "--damping", type=click.FloatRange(0, 1, max_open=True), metavar="D",
+    "--damping", type=FloatRange(0, 1, max_open=True), metavar="D",
     help="Share of the old message that a new one keeps. [default: 0]",
 )  # fmt: skip
 @click.option(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from valuesparse.cli._models import load, model_options, one_line_errors
-from valuesparse.cli._options import writable
+from valuesparse.cli._options import FloatRange, writable
 from valuesparse.cli._streams import Target, is_standard
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "Bayesian network, of the probability of the evidence); MPE: the most probable states.",
 )  # fmt: skip
 @click.option(
-    "--zeta", "-z", type=click.FloatRange(0, 1), metavar="ζ",
+    "--zeta", "-z", type=FloatRange(0, 1), metavar="ζ",
     help="Hold variables that are this certain at one value; 1 is exact. [default: 1]",
 )  # fmt: skip
 @click.option(

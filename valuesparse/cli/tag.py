@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from valuesparse.cli._models import one_line_errors
-from valuesparse.cli._options import as_writable, constraints_option, quiet_option, shards_options
+from valuesparse.cli._options import (
+    FloatRange,
+    as_writable,
+    constraints_option,
+    quiet_option,
+    shards_options,
+)
 from valuesparse.cli._progress import progress_bar
 from valuesparse.cli._reading import reading
 from valuesparse.cli._streams import (
@@ -53,7 +59,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @constraints_option("Tag", "that of MODEL's training")
 @click.option(
-    "--zeta", "-z", type=click.FloatRange(0, 1), default=1.0, metavar="ζ",
+    "--zeta", "-z", type=FloatRange(0, 1), default=1.0, metavar="ζ",
     help="Below 1, marginals are faster and approximate; valuesparse tune recommends.",
 )  # fmt: skip
 @click.option(

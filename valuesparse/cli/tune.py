@@ -22,7 +22,7 @@ from valuesparse.cli._choice import (
 )
 from valuesparse.cli._measure import ROUNDS, ZETAS, Ladder, Row, sample_seconds
 from valuesparse.cli._models import one_line_errors
-from valuesparse.cli._options import plot_option, tell_plot, tols_option, zetas_option
+from valuesparse.cli._options import FloatRange, plot_option, tell_plot, tols_option, zetas_option
 from valuesparse.cli._reading import reading
 from valuesparse.cli._sequences import NPZ, Scored, is_arrays, load_arrays, load_text
 from valuesparse.cli._streams import Spooled
@@ -44,11 +44,11 @@ _EXISTING = Spooled()
 @click.argument("model", type=_EXISTING)
 @click.argument("data", type=_EXISTING)
 @click.option(
-    "--time-budget", type=click.FloatRange(min=0, min_open=True), metavar="US",
+    "--time-budget", type=FloatRange(min=0, min_open=True), metavar="US",
     help="Microseconds per token: recommend the setting of least error within them.",
 )  # fmt: skip
 @click.option(
-    "--error-budget", type=click.FloatRange(min=0), metavar="E",
+    "--error-budget", type=FloatRange(min=0), metavar="E",
     help="Recommend the fastest setting whose error is at most E.",
 )  # fmt: skip
 @click.option(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._validation import as_flag
 from valuesparse.factors._structured import Floats, NativeStructured, Polytope
 
 __all__ = ["ProjectiveTree", "Tree"]
@@ -34,7 +35,7 @@ class _Arcs(NativeStructured):
                 f"each variable, got shape {given.shape} and dtype {given.dtype}"
             )
         self.arcs = tuple((int(h), int(m)) for h, m in given)
-        self.single_root = bool(single_root)
+        self.single_root = as_flag("single_root", single_root)
         first: dict[tuple[int, int], int] = {}
         for i, (h, m) in enumerate(self.arcs):
             if h < 0 or m < 1 or h == m:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _parser
-from valuesparse._validation import as_count
+from valuesparse._validation import as_count, as_flag
 from valuesparse.errors import InfeasibleError
 from valuesparse.learning import Aggressive
 from valuesparse.parsing._dictionary import Dictionary, as_features, as_min_count, counted
@@ -186,7 +186,8 @@ class Examples:
             projective, single = projective_and_single(heads, offset)
             constraint = constraint or CONSTRAINTS[projective and not nonprojective]
             single_root = single if single_root is None else single_root
-        self.constraint, self.single_root = as_constraint(constraint), bool(single_root)
+        self.constraint = as_constraint(constraint)
+        self.single_root = as_flag("single_root", single_root)
         self.nonprojective = require_nonprojective(nonprojective, order, self.constraint)
         self.order, self._threads, self._least = order, resolve(threads), float(least)
         self.arrays = (words, offset, heads)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._validation import as_flag
 from valuesparse.errors import InfeasibleError
 from valuesparse.factors import ProjectiveTree, Tree
 from valuesparse.models import FactorGraph
@@ -138,7 +139,7 @@ def graph(
         add_flow(made, arcs, n, single_root)
     elif n > 0:
         tree = Tree if constraint == "tree" else ProjectiveTree
-        made.add(tree(arcs, variables.tolist(), bool(single_root)))
+        made.add(tree(arcs, variables.tolist(), as_flag("single_root", single_root)))
     for scopes, weights in pairs:
         tables = np.zeros((len(weights), 2, 2))
         tables[:, 1, 1] = weights

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _parser as _native
-from valuesparse._validation import as_count, as_threshold
+from valuesparse._validation import as_count, as_flag, as_threshold
 from valuesparse.inference import decode
 from valuesparse.inference._methods import AD3, BP
 from valuesparse.models import FactorGraph
@@ -261,7 +261,10 @@ class Parser:
         projective = as_constraint(constraint or self.constraint) == "projective"
         if projective and self.nonprojective:
             raise ValueError("constraint must be 'tree': this parser scores non-projective arcs")
-        return _Trees(projective, self.single_root if single_root is None else bool(single_root))
+        return _Trees(projective, self._has_single_root(single_root))
+
+    def _has_single_root(self, given: bool | None) -> bool:
+        return self.single_root if given is None else as_flag("single_root", given)
 
     def _parse(
         self,
@@ -351,7 +354,7 @@ class Parser:
         """
         if not isinstance(sentence, Sentence):
             raise TypeError(f"sentence must be a Sentence, not {type(sentence).__name__}")
-        single = self.single_root if single_root is None else bool(single_root)
+        single = self._has_single_root(single_root)
         prune = bool(prune) and self.model.pruner is not None
         usual = "flow" if self.nonprojective else self.constraint
         if self.nonprojective and constraint not in (None, "flow"):

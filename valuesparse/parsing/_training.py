@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _parser as _native
-from valuesparse._validation import as_count
+from valuesparse._validation import as_count, as_flag
 from valuesparse.io._files import is_path
 from valuesparse.learning import Aggressive, Online
 from valuesparse.learning._checkpoint import Checkpoint
@@ -199,7 +199,8 @@ def train(
         offset = encode(sentences).offset
         projective, single = projective_and_single(heads_of(sentences), offset)
         constraint = constraint or CONSTRAINTS[projective]
-        single_root = single if single_root is None else bool(single_root)
+        single_root = single if single_root is None else single_root
+    single_root = as_flag("single_root", single_root)
     tell = progress or (lambda _: None)
     given: dict[str, Any] = {
         "constraint": constraint, "single_root": single_root, "ignore": left_out,
@@ -256,7 +257,7 @@ def train(
     return Parser(
         ParserModel(
             order=order, bits=bits, pruner_bits=_PRUNER_BITS, label_bits=_LABEL_BITS,
-            constraint=constraint, single_root=bool(single_root), ignore=left_out, labels=labels,
+            constraint=constraint, single_root=single_root, ignore=left_out, labels=labels,
             weights=weights, pruner=pruner, labeller=labeller, features=features,
             dictionary=dictionary, nonprojective=bool(nonprojective),
         )

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _parsing
-from valuesparse._validation import as_reals
+from valuesparse._validation import as_flag, as_reals
 from valuesparse.errors import InfeasibleError
 from valuesparse.parsing._parts import (
     GRANDPARENTS,
@@ -244,9 +244,8 @@ def _run(
     **more: Any,
 ) -> None:
     workers = resolve(threads)
-    fault = _parsing.run(
-        arrays, words, bool(projective), bool(single_root), workers, values, **more
-    )
+    flags = as_flag("projective", projective), as_flag("single_root", single_root)
+    fault = _parsing.run(arrays, words, *flags, workers, values, **more)
     if fault is None:
         return
     sentence, head, modifier = fault
