@@ -4,6 +4,7 @@
 
 #include "core/problem.h"
 #include "forest/level.h"
+#include "pool/blocks.h"
 
 namespace vs {
 namespace {
@@ -28,19 +29,10 @@ void top_row(const In* p, int64_t K, int64_t k, int64_t* labels, In* values) {
 template <class In, class F>
 void each_row(const PoolApi& pool, const char* label, const Rows& rows, int threads,
               Control* control, F f) {
-    struct Job {
-        const Rows& rows;
-        F& f;
-        int64_t step;
-    } job{rows, f, std::max(int64_t{1}, 16384 / rows.K)};
-    const auto piece = [](void* context, int64_t task, int) {
-        const Job& j = *static_cast<Job*>(context);
-        const int64_t last = std::min(j.rows.n, (task + 1) * j.step);
-        for (int64_t i = task * j.step; i < last; ++i) {
-            j.f(static_cast<const In*>(j.rows.at) + i * j.rows.K, i);
-        }
-    };
-    pool.run_plan(Plan(label, (rows.n + job.step - 1) / job.step), piece, &job, threads, control);
+    const int64_t step = std::max(int64_t{1}, 16384 / rows.K);
+    run_blocks(pool, label, rows.n, step, threads, control, [&](int64_t i, int64_t last) {
+        for (; i < last; ++i) f(static_cast<const In*>(rows.at) + i * rows.K, i);
+    });
 }
 
 template <class F>

@@ -1,5 +1,7 @@
 #include "messages/crossings.h"
 
+#include "pool/blocks.h"
+
 namespace vs::messages {
 
 void Network::Field::find_crossings() {
@@ -165,16 +167,10 @@ constexpr int64_t kJoints = 256;  // of crossings, by one task
 }  // namespace
 
 void Network::Field::crossing_joints(int threads) {
-    const int64_t n = static_cast<int64_t>(crossing.size());
-    const auto some = [](void* context, int64_t task, int) {
-        Field& field = *static_cast<Field*>(context);
-        const int64_t all = static_cast<int64_t>(field.crossing.size());
-        for (int64_t i = kJoints * task; i < std::min(all, kJoints * (task + 1)); ++i) {
-            const Crossing& c = field.crossing[at(i)];
-            field.joint_of(c, field.joint.data() + c.table);
-        }
-    };
-    g_pool->run_plan(Plan("joints", (n + kJoints - 1) / kJoints), some, this, threads, control);
+    const auto n = static_cast<int64_t>(crossing.size());
+    run_blocks(*g_pool, "joints", n, kJoints, threads, control, [&](int64_t i, int64_t last) {
+        for (; i < last; ++i) joint_of(crossing[at(i)], joint.data() + crossing[at(i)].table);
+    });
 }
 
 }  // namespace vs::messages

@@ -10,7 +10,7 @@
 namespace vs::messages {
 namespace {
 
-enum PairPhase : int { kStructured, kUpdate, kMasses, kStructuredMasses };
+enum StructuredPhase : int { kMessages, kMasses };
 
 }  // namespace
 
@@ -121,47 +121,41 @@ void Pairs::send(const StructuredGroup& g, const double* out) {
     }
 }
 
-void Pairs::step(void* job, int64_t task, int worker) {
-    Pairs* p = static_cast<Job*>(job)->self;
-    const int what = static_cast<Job*>(job)->what;
-    if (what == kStructured) {
-        const StructuredGroup& g = p->groups_[at(task)];
-        WorkerScratch* s = &p->scratch_[at(worker)];
-        double* out = s->x.data() + scratch_of(*g.factor);
-        const double moved = p->evaluate_all(g.edge, out, s);
-        p->group_moved_[at(task)] = moved < 0.0 ? moved : (1.0 - p->options_.damping) * moved;
-        if (moved >= 0.0) p->send(g, out);
-    } else if (what == kStructuredMasses) {
-        p->group_mass_[at(task)] = p->mass(p->groups_[at(task)], &p->scratch_[at(worker)]);
-    } else if (what == kUpdate) {
-        const PairBlock b = p->block(task);
-        p->chunk_[at(task)] = p->ratios_         ? p->level_->ratios(b)
-                              : p->options_.best ? p->level_->maxima(b)
-                                                 : p->level_->sums(b);
-        for (int64_t i = p->inner_ptr_[at(task)]; i < p->inner_ptr_[at(task + 1)]; ++i) {
-            p->add_up(p->inner_[at(i)]);
-        }
-    } else {
-        p->chunk_[at(task)] = p->mass_of(task);
+// The messages of a chunk, and the totals of the variables that it finishes.
+void Pairs::update(int64_t chunk) {
+    const PairBlock b = block(chunk);
+    chunk_[at(chunk)] = ratios_         ? level_->ratios(b)
+                        : options_.best ? level_->maxima(b)
+                                        : level_->sums(b);
+    for (int64_t i = inner_ptr_[at(chunk)]; i < inner_ptr_[at(chunk + 1)]; ++i) {
+        add_up(inner_[at(i)]);
     }
 }
 
-void Pairs::phase(int what, int threads, Control* control) {
-    Job job{this, what};
-    const bool structured = what == kStructured || what == kStructuredMasses;
-    if (structured) {
-        int64_t size = 0;
-        for (const StructuredGroup& g : groups_) size = std::max(size, scratch_of(*g.factor));
-        scratch_.resize(at(std::max(threads, 1)));
-        for (WorkerScratch& s : scratch_) s.x.resize(at(2 * size));
+void Pairs::step(void* job, int64_t task, int worker) {
+    Pairs* p = static_cast<Job*>(job)->self;
+    const StructuredGroup& g = p->groups_[at(task)];
+    WorkerScratch* s = &p->scratch_[at(worker)];
+    if (static_cast<Job*>(job)->what == kMasses) {
+        p->group_mass_[at(task)] = p->mass(g, s);
+        return;
     }
-    const int64_t tasks = structured ? static_cast<int64_t>(groups_.size())
-                                     : static_cast<int64_t>(inner_ptr_.size()) - 1;
-    const char* label = what == kUpdate ? "pairs" : what == kStructured ? "factors" : "masses";
-    Plan plan(label, tasks);
-    plan.stays = !structured;
-    pool_->run_plan(plan, step, &job, !structured && n_pairs_ < kWorthThreads ? 1 : threads,
-                    control);
+    double* out = s->x.data() + scratch_of(*g.factor);
+    const double moved = p->evaluate_all(g.edge, out, s);
+    p->group_moved_[at(task)] = moved < 0.0 ? moved : (1.0 - p->options_.damping) * moved;
+    if (moved >= 0.0) p->send(g, out);
+}
+
+// Of structured factors.
+void Pairs::phase(int what, int threads, Control* control) {
+    if (groups_.empty()) return;
+    Job job{this, what};
+    int64_t size = 0;
+    for (const StructuredGroup& g : groups_) size = std::max(size, scratch_of(*g.factor));
+    scratch_.resize(at(std::max(threads, 1)));
+    for (WorkerScratch& s : scratch_) s.x.resize(at(2 * size));
+    const Plan plan(what == kMessages ? "factors" : "masses", static_cast<int64_t>(groups_.size()));
+    pool_->run_plan(plan, step, &job, threads, control);
 }
 
 Status Pairs::flood(const RunOptions& options, int threads, Control* control, RunProgress* out,
@@ -170,7 +164,7 @@ Status Pairs::flood(const RunOptions& options, int threads, Control* control, Ru
     chunk_.assign(at(chunks), 0.0);
     group_moved_.assign(groups_.size(), 0.0);
     for (int64_t i = 0; i < options.max_iterations && !out->converged; ++i) {
-        if (!groups_.empty()) phase(kStructured, threads, control);
+        phase(kMessages, threads, control);
         if (control->stop.load()) return kCancelled;
         for (size_t g = 0; g < groups_.size(); ++g) {
             if (group_moved_[g] >= 0.0) continue;
@@ -180,7 +174,7 @@ Status Pairs::flood(const RunOptions& options, int threads, Control* control, Ru
         for (size_t i = 0; ratios_ && i < sent_.size(); ++i) {
             if (!(std::fabs(sent_[i]) <= most_sent_)) leave_ratios(threads, control);
         }
-        phase(kUpdate, threads, control);
+        blocks("pairs", chunks, 1, threads, control, [&](int64_t c, int64_t) { update(c); });
         if (control->stop.load()) return kCancelled;
         add_up_outer(threads, control);
         if (control->stop.load()) return kCancelled;
@@ -327,8 +321,9 @@ Status Pairs::beliefs(const double* local, int threads, Control* control, double
         block_[at(first / kBlock)] = sum;
     });
     chunk_.assign(inner_ptr_.size() - 1, 0.0);
+    blocks("masses", static_cast<int64_t>(chunk_.size()), 1, threads, control,
+           [&](int64_t c, int64_t) { chunk_[at(c)] = mass_of(c); });
     phase(kMasses, threads, control);
-    if (!groups_.empty()) phase(kStructuredMasses, threads, control);
     if (control->stop.load()) return kCancelled;
     double sum = constant_;
     for (double own : block_) sum += own;

@@ -86,12 +86,18 @@ class Pairs {
     static void step(void* job, int64_t task, int worker);
     // The entries of a message of log-ratio l, the larger 0.
     static double entry(double l, int64_t x) { return std::min(0.0, x ? l : -l); }
-    // f(first, last) for blocks of variables, of pairs or of slots.
+    // f(first, last) for blocks of variables, of pairs, of slots, or of so many chunks.
+    template <class F>
+    void blocks(const char* label, int64_t n, int64_t size, int threads, Control* control,
+                const F& f) const {
+        if (n_pairs_ < kWorthThreads) threads = 1;
+        run_blocks(*pool_, label, n, size, threads, control, f);
+    }
     template <class F>
     void blocks(const char* label, int64_t n, int threads, Control* control, const F& f) const {
-        if (n_pairs_ < kWorthThreads) threads = 1;
-        run_blocks(*pool_, label, n, kBlock, threads, control, f);
+        blocks(label, n, kBlock, threads, control, f);
     }
+    void update(int64_t chunk);
     void phase(int what, int threads, Control* control);
     Status lay_out(const int64_t* scope, const double* const* table, const Control* control);
     // The log-ratio that slot s's variable sends back; NaN where it has no value left.

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include "pool/blocks.h"
+
 namespace vs {
 namespace {
 
@@ -40,15 +42,7 @@ void piece_task(void* context, int64_t task, int) {
 // Numbers one by one, a piece a task.
 template <class Act>
 void each_piece(int64_t n, Vectors& v, const Act& act) {
-    struct Job {
-        int64_t n;
-        const Act& act;
-    } job{n, act};
-    const auto task = [](void* context, int64_t i, int) {
-        const Job& own = *static_cast<const Job*>(context);
-        own.act(i * kPiece, std::min(own.n, (i + 1) * kPiece));
-    };
-    v.pool->run_plan(Plan("vectors", (n + kPiece - 1) / kPiece), task, &job, v.threads, v.control);
+    run_blocks(*v.pool, "vectors", n, kPiece, v.threads, v.control, act);
 }
 
 // A number so large that its unit is that of a half as large as x pushes all digits out that the

@@ -114,9 +114,9 @@ def test_lbfgs_goes_on_where_crfsuite_gives_up(seed: int, c2: float, tmp_path: P
         data.append((x, rng.choice(list("ABC"), size=n).tolist(), 0))
     theirs = trained(pycrfsuite.Trainer, tmp_path / "theirs", data, "lbfgs", c2=c2)
     ours = trained(Trainer, tmp_path / "ours", data, "lbfgs", c2=c2)
+    assert ours.reason in ("converged", "delta")
     if not any("terminated with error code" in line for line in theirs.logparser.log):
         pytest.skip("CRFsuite's line search does not give up on this machine")
-    assert ours.reason in ("converged", "delta")
     assert len(ours.logparser.iterations) > len(theirs.logparser.iterations)
     assert ours.logparser.last_iteration["loss"] < theirs.logparser.last_iteration["loss"]
     both = zip(ours.logparser.iterations, theirs.logparser.iterations, strict=False)

@@ -130,18 +130,22 @@ def test_pruned_sentences() -> None:
     check(parser, of_words(13, 3), 1e-3, 1, prune=True)
 
 
+def check_one_round(parser: Parser, sentence: Sentence, threshold: float) -> int:
+    """Compare the pairs of one round with their gains; return how many were scored."""
+    graph = parser.graph(sentence, prune=False)
+    arcs = graph.n_variables
+    start = vs.infer(graph, factors=range(arcs + 1), method=vs.BP(tolerance=1e-12))
+    gains = vs.gain(graph, range(arcs + 1, graph.n_factors), start)
+    every = parts_of(parser, sentence)
+    _, used, _, _, scored = relax(parser, sentence, threshold, 1, (1, 1e-4, 0.0))
+    assert used[arcs:] == [every[arcs + k] for k in np.flatnonzero(gains > threshold).tolist()]
+    return scored
+
+
 def test_large_potentials_of_pairs_one_round() -> None:
     """Bounds are far from tight there; the pairs of one round do not hang on messages."""
     for seed in range(3):
-        parser = by_chance(seed, 1.0, 4.0)
-        sentence = of_words(6, seed)
-        graph = parser.graph(sentence, prune=False)
-        arcs = graph.n_variables
-        start = vs.infer(graph, factors=range(arcs + 1), method=vs.BP(tolerance=1e-12))
-        gains = vs.gain(graph, range(arcs + 1, graph.n_factors), start)
-        every = parts_of(parser, sentence)
-        _, used, _, _, _ = relax(parser, sentence, 1e-4, 1, (1, 1e-4, 0.0))
-        assert used[arcs:] == [every[arcs + k] for k in np.flatnonzero(gains > 1e-4).tolist()]
+        check_one_round(by_chance(seed, 1.0, 4.0), of_words(6, seed), 1e-4)
 
 
 @pytest.mark.parametrize("constraint", ["tree", "projective"])
@@ -241,14 +245,7 @@ def test_few_pairs_are_scored_where_arcs_are_sure() -> None:
 def test_pairs_that_bounds_do_not_rule_out_are_scored_in_pieces(constraint: str) -> None:
     """A head of any word is as probable as any other, and many pairs wait at a time."""
     parser, sentence = by_chance(3, 0.4, 0.01, constraint), of_words(40)
-    graph = parser.graph(sentence, prune=False)
-    arcs = graph.n_variables
-    start = vs.infer(graph, factors=range(arcs + 1), method=vs.BP(tolerance=1e-12))
-    gains = vs.gain(graph, range(arcs + 1, graph.n_factors), start)
-    every = parts_of(parser, sentence)
-    _, used, _, _, scored = relax(parser, sentence, 1e-2, 1, (1, 1e-4, 0.0))
-    assert used[arcs:] == [every[arcs + k] for k in np.flatnonzero(gains > 1e-2).tolist()]
-    assert scored > 1 << 16
+    assert check_one_round(parser, sentence, 1e-2) > 1 << 16
     # Beside others, with and without so many.
     sentences = [of_words(5), sentence, of_words(40, 1), of_words(9)]
     options: dict[str, Any] = {"prune": False, "threshold": 1e-2, "max_iterations": 1}
