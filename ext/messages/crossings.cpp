@@ -162,13 +162,13 @@ void Network::Field::joint_of(const Crossing& c, double* out) const {
 
 namespace {
 
-constexpr int64_t kJoints = 256;  // of crossings, by one task
+constexpr int64_t kCrossings = 256;  // of a task
 
 }  // namespace
 
 void Network::Field::crossing_joints(int threads) {
     const auto n = static_cast<int64_t>(crossing.size());
-    run_blocks(*g_pool, "joints", n, kJoints, threads, control, [&](int64_t i, int64_t last) {
+    run_blocks(*g_pool, "joints", n, kCrossings, threads, control, [&](int64_t i, int64_t last) {
         for (; i < last; ++i) joint_of(crossing[at(i)], joint.data() + crossing[at(i)].table);
     });
 }
