@@ -77,9 +77,11 @@ class Abreast {
         psi_ = a_ + padded;
         p_ = psi_ + padded;
         row_ = scratch.array<In>(kAtOnce * d.Kp);
+        lone_ = scratch.array<T>(d.Kp);
+        if (lone_) d.clear(lone_);
         step_ = keep == Keep::kBoth ? 2 * size_ : size_;
         kept_ = keep == Keep::kNothing ? nullptr : scratch.array<T>(step_ * rows_);
-        return scores_.open(d, scratch) && y_ != nullptr && row_ != nullptr &&
+        return scores_.open(d, scratch) && y_ && row_ && lone_ &&
                (kept_ != nullptr) == (keep != Keep::kNothing);
     }
     // Whether all went well in lane r.
@@ -90,22 +92,23 @@ class Abreast {
     // Forward messages. False: cancelled.
     bool forward(const Exact<D>& engine, const D& d, Ticker& ticker) {
         plain_ = d.e.positive;
-        const bool starts = d.in.decorated(true, false), ends = d.in.decorated(false, true);
+        int64_t stops[4 * N + 1];
+        const int n_stops = stops_of(d, stops);
         for (int64_t i = 0; i < last_;) {
             int64_t end = last_;
-            for (int r = 0; r < m_; ++r) {
-                const Lane<D>& s = lanes_[r];
-                const int64_t head = starts ? 1 : s.n, tail = ends ? s.n - 1 : s.n;
-                for (const int64_t at : {head, s.enter, s.last, tail, s.n}) {
-                    if (at > i && at < end) end = at;
-                }
+            for (int q = 0; q < n_stops; ++q) {
+                if (stops[q] > i && stops[q] < end) end = stops[q];
             }
             const bool go = keep_ == Keep::kBoth ? advance<true>(d, ticker, i, end)
                                                  : advance<false>(d, ticker, i, end);
             if (!go) return false;
+            bool summed = false;
             for (int r = 0; r < m_; ++r) {
                 if (end == lanes_[r].enter) run_in(engine, d, r, block(end - 1));
-                if (end == lanes_[r].last) end_forward(d, r, block(end - 1));
+                if (end != lanes_[r].last) continue;
+                if (!summed) sums(d.K, block(end - 1));
+                summed = true;
+                end_forward(d, r, block(end - 1));
             }
             i = end;
         }
@@ -125,12 +128,8 @@ class Abreast {
     bool backward(const D& d, Ticker& ticker) {
         int64_t first = rows_;
         for (int r = 0; r < m_; ++r) first = lanes_[r].enter < first ? lanes_[r].enter : first;
-        for (int64_t i = 0; i < D::kEvery; ++i) {
-            scaled_[i] = 0;
-            for (int r = 0; r < N; ++r) {
-                if ((lanes_[r < m_ ? r : 0].n - i) % D::kEvery == 0) scaled_[i] |= 1u << r;
-            }
-        }
+        for (int64_t i = 0; i < D::kEvery; ++i) scaled_[i] = 0;
+        for (int r = 0; r < N; ++r) scaled_[lanes_[r < m_ ? r : 0].n % D::kEvery] |= 1u << r;
         for (int k = 0; k < size_; ++k) y_[k] = T(1);
         for (int64_t i = rows_ - 1;; --i) {
             int64_t end = first;  // the last of those that go alike
@@ -174,11 +173,38 @@ class Abreast {
 
     // The numbers of position i: those of all lanes, psi behind alpha.
     T* block(int64_t i) { return kept_ ? kept_ + i * step_ : a_; }
-    // A row of lane r out of numbers side by side, in the lane's message (Kp,).
+    // A row of lane r out of numbers side by side.
     T* row_of(const D& d, int r, const T* from) const {
-        T* const row = lanes_[r].message;
-        for (int k = 0; k < d.K; ++k) row[k] = from[k * N + r];
-        return row;
+        for (int k = 0; k < d.K; ++k) lone_[k] = from[k * N + r];
+        return lone_;
+    }
+    // Where forward messages of some lanes go on otherwise, or end.
+    int stops_of(const D& d, int64_t* stops) const {
+        const bool starts = d.in.decorated(true, false), ends = d.in.decorated(false, true);
+        int n = 0;
+        if (starts) stops[n++] = 1;
+        const auto add = [&](int64_t at) {
+            if (n == 0 || stops[n - 1] != at) stops[n++] = at;
+        };
+        for (int r = 0; r < m_; ++r) {
+            const Lane<D>& s = lanes_[r];
+            if (s.enter > 0) add(s.enter);
+            if (ends) add(s.n - 1);
+            if (s.last < s.n) add(s.last);
+            add(s.n);
+        }
+        return n;
+    }
+    // The sums of all lanes' messages, as log_sum() makes them.
+    void sums(int K, const T* a) {
+        V part[N];
+        each<N>([&](auto j) VS_INLINE_LAMBDA { part[j] = V::set1(T(0)); });
+        for (int k0 = 0; k0 < K; k0 += N) {
+            each<N>([&](auto j) VS_INLINE_LAMBDA {
+                if (k0 + j < K) part[j] = part[j] + V::load(a + (k0 + j) * N);
+            });
+        }
+        fold_apart(part).store(sum_);
     }
 
     // The largest scores of a row; `plain_` stays where none is forbidden.
@@ -313,9 +339,10 @@ class Abreast {
     }
     void end_forward(const D& d, int r, const T* a) {
         Lane<D>& s = lanes_[r];
-        const T* const row = row_of(d, r, a);
-        s.log_end = d.log_sum(row);
-        if (s.left_f) std::memcpy(s.left_f, row, sizeof(T) * static_cast<size_t>(d.Kp));
+        s.log_end = std::log(static_cast<double>(sum_[r]));
+        if (s.left_f) {
+            std::memcpy(s.left_f, row_of(d, r, a), sizeof(T) * static_cast<size_t>(d.Kp));
+        }
         s.shift.value = value_[r];
         s.shift.rest = rest_[r];
         s.scale = static_cast<double>(exponents_[r]);
@@ -346,7 +373,7 @@ class Abreast {
         // they are near their bounds.
         constexpr double kNear = 0.99;
         Lane<D>& s = lanes_[r];
-        std::memcpy(s.y, row_of(d, r, y_), sizeof(T) * static_cast<size_t>(d.Kp));
+        if (s.y) std::memcpy(s.y, row_of(d, r, y_), sizeof(T) * static_cast<size_t>(d.Kp));
         s.added = static_cast<double>(added_[r]);
         well_[r] =
             well_[r] && kept_range(r) && least_[r] > T(0) &&
@@ -445,6 +472,7 @@ class Abreast {
     T* psi_ = nullptr;               // (K, N): what is not kept
     T* p_ = nullptr;                 // (kAtOnce, K, N): products
     In* row_ = nullptr;              // (kAtOnce, Kp): marginals that nobody asked for
+    T* lone_ = nullptr;              // (Kp,): the row of one lane, 0 beyond K
     T* kept_ = nullptr;              // (rows, 1 or 2, K, N): forward messages, local factors
     int64_t step_ = 0;               // from one position's to the next
     Keep keep_ = Keep::kNothing;
@@ -459,6 +487,7 @@ class Abreast {
     double value_[N] = {}, rest_[N] = {};  // of each lane's Sum
     int64_t exponents_[N] = {};
     T high_[N] = {}, lowest_[N];  // the largest of a row; the lowest of these
+    T sum_[N];                    // of the last messages
     T touched_[N] = {};           // above 0: an entry that a floor may have made
     T least_[N] = {}, most_[N] = {}, added_[N] = {};  // least mass; largest, all that floors added
 };

@@ -66,10 +66,10 @@ struct NoSink {
     void edge(A&&...) {}
 };
 
+// A lane without rows of its own.
 template <class D>
-bool lane_init(Lane<D>& s, D& d, const vs::Chains& c, int64_t sequence, typename D::Row out,
-               vs::Scratch& scratch) {
-    using T = typename D::T;
+void lane_begin(Lane<D>& s, const D& d, const vs::Chains& c, int64_t sequence,
+                typename D::Row out) {
     s.begin = c.offset[sequence];
     s.n = c.offset[sequence + 1] - s.begin;
     s.edge = c.edge[sequence];
@@ -87,6 +87,18 @@ bool lane_init(Lane<D>& s, D& d, const vs::Chains& c, int64_t sequence, typename
     s.made_shift = nullptr;
     s.made_flag = nullptr;
     s.stride = d.Kp;
+    s.psi = s.y = s.message = s.product = nullptr;
+    s.scale = s.edge_shift = s.log_entry = s.log_end = s.mass = s.added = 0.0;
+    s.shift = vs::Sum();
+    s.status = vs::kOk;
+    s.plain = true;
+    s.prepared = s.compared = false;
+}
+template <class D>
+bool lane_init(Lane<D>& s, D& d, const vs::Chains& c, int64_t sequence, typename D::Row out,
+               vs::Scratch& scratch) {
+    using T = typename D::T;
+    lane_begin(s, d, c, sequence, out);
     T* p = scratch.array<T>(4 * static_cast<int64_t>(d.Kp));
     void* row = scratch.array<double>(d.Kp);
     s.row = RowsOf<typename D::In>::row(row, c.dtype);
@@ -96,11 +108,6 @@ bool lane_init(Lane<D>& s, D& d, const vs::Chains& c, int64_t sequence, typename
     s.message = p + 2 * d.Kp;
     s.product = p + 3 * d.Kp;
     for (int i = 0; i < 4; ++i) d.clear(p + i * d.Kp);
-    s.scale = s.edge_shift = s.log_entry = s.log_end = s.mass = s.added = 0.0;
-    s.shift = vs::Sum();
-    s.status = vs::kOk;
-    s.plain = true;
-    s.prepared = s.compared = false;
     return true;
 }
 

@@ -70,12 +70,21 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
     const bool edges = sums || pass->pairwise || pass->log_left || pass->energies;
     const int64_t row = d.Kp * static_cast<int64_t>(sizeof(T));
     const int64_t most = chunks ? vs::kChunkBytes : vs::kStoredBytes;
-    const auto init = [&](Lane<D>& s, int64_t which) {
-        const bool ready =
-            chunks ? chunk_init(s, d, pass, which, scratch)
-                   : lane_init(s, d, c, pass->order[which],
-                               RowsOf<typename D::In>::row(pass->marginals, c.dtype), scratch);
-        return ready && compared_init(pass, d, s, scratch);
+    bool beside = false;
+    if constexpr (kGoAbreast<D>) {
+        beside = !chunks && Abreast<D>::serves(d) && (!pass->compared || Beside<D>::kFits);
+    }
+    const auto init = [&](Lane<D>& s, int64_t which, bool rows) {
+        if (chunks) {
+            return chunk_init(s, d, pass, which, scratch) && compared_init(pass, d, s, scratch);
+        }
+        const auto out = RowsOf<typename D::In>::row(pass->marginals, c.dtype);
+        if (!rows) {
+            lane_begin(s, d, c, pass->order[which], out);
+            return true;
+        }
+        return lane_init(s, d, c, pass->order[which], out, scratch) &&
+               compared_init(pass, d, s, scratch);
     };
     EdgeSink<D> sink;
     sink.lanes = lanes;
@@ -103,7 +112,7 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
     bool ok = true;
     for (int r = 0; r < m; ++r) {
         which[r] = r;
-        ok = ok && init(lanes[r], first + r);
+        ok = ok && init(lanes[r], first + r, !beside);
     }
     if constexpr (kGoAbreast<D>) {
         const bool fits = pass->one_way || lanes[0].last * row <= most;
@@ -116,8 +125,9 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
             if (left < 0) return end_all(vs::kCancelled);
             m = left;
             scratch.rewind(mark);
-            for (int r = 0; r < m && ok; ++r) ok = init(lanes[r], first + which[r]);
+            beside = true;
         }
+        for (int r = 0; beside && r < m && ok; ++r) ok = init(lanes[r], first + which[r], true);
     }
     if (m == 0) return;
     if (ok && pass->one_way) {
