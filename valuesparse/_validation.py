@@ -291,8 +291,12 @@ def as_states(
         raise ValueError(f"states must have shape {(n,)}, got {given.shape}")
     if n and given.dtype.kind not in "iu":
         raise ValueError(f"states must be integers, got dtype {given.dtype}")
-    above = given.max() >= cards if n and np.ndim(cards) == 0 else (given >= cards).any()
-    if n and (above or given.min() < least):
+    if n and given.dtype == np.int64 and np.ndim(cards) == 0 and least == 0:
+        wrong = bool(given.view(np.uint64).max() >= cards)  # no state below 0 is small there
+    else:
+        above = given.max() >= cards if n and np.ndim(cards) == 0 else (given >= cards).any()
+        wrong = bool(n and (above or given.min() < least))
+    if wrong:
         i = int(np.flatnonzero((given < least) | (given >= cards))[0])
         last = int(np.broadcast_to(cards, (n,))[i]) - 1
         raise ValueError(f"states[{i}] is {given[i]}; {noun} run from 0 to {last}{hint}")

@@ -1,7 +1,6 @@
 // Scores of given states: compensated sums of log-potentials, -inf where a state is forbidden.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -10,40 +9,51 @@
 
 namespace vs {
 
-// Every other term goes to the same sum: an addition waits for the one before in its sum, and a
-// compiler that keeps a sum and its rest in one vector makes it wait for all that finds the rest.
+// Two numbers, which processors add at once.
+#if defined(__GNUC__)
+typedef double Pair __attribute__((vector_size(16)));
+#else
+struct Pair {
+    double number[2];
+    double& operator[](int i) { return number[i]; }
+    double operator[](int i) const { return number[i]; }
+    friend Pair operator+(Pair a, Pair b) {
+        return {{a.number[0] + b.number[0], a.number[1] + b.number[1]}};
+    }
+    friend Pair operator-(Pair a, Pair b) {
+        return {{a.number[0] - b.number[0], a.number[1] - b.number[1]}};
+    }
+};
+#endif
+
+// Every other term goes to the same sum, since an addition waits for the one before in its sum.
+// Once a term is -inf, so are sums.
 class ScoreSum {
   public:
-    static constexpr unsigned kSums = 2;
-
-    VS_INLINE void add(double x) { add_at(next_++ % kSums, x); }
-    // The same to one that the compiler knows, or to each: then they stay in registers.
-    template <unsigned I>
-    VS_INLINE void add_to_sum(double x) {
-        add_at(I, x);
+    VS_INLINE void add(double x) {
+        next_ = !next_;
+        add(next_ ? Pair{0.0, x} : Pair{x, 0.0});
     }
-    VS_INLINE void add_some(const double (&x)[kSums]) {
-        for (unsigned i = 0; i < kSums; ++i) add_at(i, x[i]);
+    // A term to each.
+    VS_INLINE void add(Pair x) {  // as add_to()
+        const Pair t = value_ + x, more = t - value_;
+        rest_ = rest_ + ((value_ - (t - more)) + (x - more));
+        value_ = t;
     }
     double total() const {
+        constexpr double none = -std::numeric_limits<double>::infinity();
+        if (!(value_[0] > none && value_[1] > none)) return none;
         Sum sum;
-        double least = 0.0;
-        for (unsigned i = 0; i < kSums; ++i) {
+        for (int i = 0; i < 2; ++i) {
             sum.add(value_[i]);
             sum.rest += rest_[i];
-            least = std::min(least, least_[i]);
         }
-        const double none = -std::numeric_limits<double>::infinity();
-        return least > none ? sum.total() : none;
+        return sum.total();
     }
 
   private:
-    VS_INLINE void add_at(unsigned i, double x) {
-        add_to(value_[i], rest_[i], x);
-        least_[i] = std::min(least_[i], x);
-    }
-    double value_[kSums] = {}, rest_[kSums] = {}, least_[kSums] = {};
-    unsigned next_ = kSums - 1;
+    Pair value_ = {0.0, 0.0}, rest_ = {0.0, 0.0};
+    bool next_ = true;
 };
 
 // One log-potential of an array of the model's type.

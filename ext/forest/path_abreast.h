@@ -8,6 +8,7 @@
 #pragma once
 
 #include "forest/compare.h"
+#include "forest/forward_few.h"
 #include "forest/path_edges.h"
 #include "forest/path_exact.h"
 #include "forest/scores_abreast.h"
@@ -61,10 +62,7 @@ class Abreast {
         lanes_ = lanes;
         m_ = m;
         size_ = N * d.K;
-        for (int r = 0; r < N; ++r) {
-            well_[r] = true;
-            lowest_[r] = T(1);
-        }
+        for (int r = 0; r < N; ++r) well_[r] = true;
         for (int r = 0; r < m; ++r) {
             if (lanes[r].n > lanes[longest_].n) longest_ = r;
             last_ = lanes[r].last > last_ ? lanes[r].last : last_;
@@ -91,9 +89,9 @@ class Abreast {
 
     // Forward messages. False: cancelled.
     bool forward(const Exact<D>& engine, const D& d, Ticker& ticker) {
-        plain_ = d.e.positive;
+        sums_.plain = d.e.positive;
         int64_t stops[4 * N + 1];
-        const int n_stops = stops_of(d, stops);
+        const int n_stops = forward_stops(d, lanes_, m_, stops);
         for (int64_t i = 0; i < last_;) {
             int64_t end = last_;
             for (int q = 0; q < n_stops; ++q) {
@@ -151,9 +149,9 @@ class Abreast {
                     if (at < i && at + 1 > end) end = at + 1;
                 }
             }
-            const bool go = !meets   ? retreat<false, false>(d, ticker, i, end)
-                            : plain_ ? retreat<true, true>(d, ticker, i, end)
-                                     : retreat<false, true>(d, ticker, i, end);
+            const bool go = !meets        ? retreat<false, false>(d, ticker, i, end)
+                            : sums_.plain ? retreat<true, true>(d, ticker, i, end)
+                                          : retreat<false, true>(d, ticker, i, end);
             if (!go) return false;
             for (int r = 0; r < m_; ++r) {
                 if (end == lanes_[r].enter) end_backward(d, r);
@@ -178,23 +176,6 @@ class Abreast {
         for (int k = 0; k < d.K; ++k) lone_[k] = from[k * N + r];
         return lone_;
     }
-    // Where forward messages of some lanes go on otherwise, or end.
-    int stops_of(const D& d, int64_t* stops) const {
-        const bool starts = d.in.decorated(true, false), ends = d.in.decorated(false, true);
-        int n = 0;
-        if (starts) stops[n++] = 1;
-        const auto add = [&](int64_t at) {
-            if (n == 0 || stops[n - 1] != at) stops[n++] = at;
-        };
-        for (int r = 0; r < m_; ++r) {
-            const Lane<D>& s = lanes_[r];
-            if (s.enter > 0) add(s.enter);
-            if (ends) add(s.n - 1);
-            if (s.last < s.n) add(s.last);
-            add(s.n);
-        }
-        return n;
-    }
     // The sums of all lanes' messages, as log_sum() makes them.
     void sums(int K, const T* a) {
         V part[N];
@@ -207,12 +188,12 @@ class Abreast {
         fold_apart(part).store(sum_);
     }
 
-    // The largest scores of a row; `plain_` stays where none is forbidden.
+    // The largest scores of a row; `sums_.plain` stays where none is forbidden.
     VS_INLINE Top largest(const D& d, const In* x) {
         bool plain;
         const Top top = scores_.largest(d.K, x, &plain);
         row_plain_ = d.e.positive && plain;
-        plain_ &= plain;
+        sums_.plain &= plain;
         return top;
     }
 
@@ -220,27 +201,49 @@ class Abreast {
     template <bool BOTH>
     bool advance(const D& d, Ticker& ticker, int64_t i, int64_t end) {
         scores_.aim(d, lanes_, m_, longest_, i);
+        bool go;
+        if (few<BOTH, 2>(d, ticker, i, end, &go) || few<BOTH, 3>(d, ticker, i, end, &go) ||
+            few<BOTH, 4>(d, ticker, i, end, &go) || few<BOTH, 5>(d, ticker, i, end, &go)) {
+            return go;
+        }
+        return advance_any<BOTH>(d, ticker, i, end);
+    }
+    template <bool BOTH, int K>
+    bool few(const D& d, Ticker& ticker, int64_t i, int64_t end, bool* go) {
+        using Few = ForwardFew<D, K, BOTH>;
+        if (!Few::serves(d)) return false;
+        *go = Few::run(scores_, sums_, d, ticker, m_, i, end, block(i), kept_ ? step_ : 0,
+                       [&](int64_t at) VS_INLINE_LAMBDA { ask_for<BOTH>(d, at); });
+        return true;
+    }
+    // Rows of marginals that are written soon.
+    template <bool BOTH>
+    VS_INLINE void ask_for(const D& d, int64_t i) {
+        if (!BOTH || rows_ * size_ * static_cast<int64_t>(sizeof(T)) > kSoonBytes) return;
+        for (int r = 0; r < m_; ++r) {
+            if (beside_.on()) {
+                beside_.prefetch(lanes_[r].begin + (i < lanes_[r].n ? i : 0));
+            } else if (lanes_[r].out) {
+                row_prefetch_write(lanes_[r].out + i * d.K, d.K);
+            }
+        }
+    }
+    template <bool BOTH>
+    bool advance_any(const D& d, Ticker& ticker, int64_t i, int64_t end) {
         Wide value[kWide], rest[kWide];
         for (int q = 0; q < kWide; ++q) {
-            value[q] = Wide::load(value_ + q * Wide::N);
-            rest[q] = Wide::load(rest_ + q * Wide::N);
+            value[q] = Wide::load(sums_.value + q * Wide::N);
+            rest[q] = Wide::load(sums_.rest + q * Wide::N);
         }
-        V touched = V::load(touched_);
+        V touched = V::load(sums_.touched);
         const V least = V::set1(d.least_untouched());
         if (i == 0) {
             for (int k = 0; k < size_; ++k) y_[k] = T(1);
         }
         bool go = true;
-        const bool soon = BOTH && rows_ * size_ * static_cast<int64_t>(sizeof(T)) <= kSoonBytes;
         const In* x = nullptr;
         for (const int64_t first = i; i < end && go; ++i, x += size_) {
-            for (int r = 0; r < m_ && soon; ++r) {
-                if (beside_.on()) {
-                    beside_.prefetch(lanes_[r].begin + (i < lanes_[r].n ? i : 0));
-                } else if (lanes_[r].out) {
-                    row_prefetch_write(lanes_[r].out + i * d.K, d.K);
-                }
-            }
+            ask_for<BOTH>(d, i);
             if ((i - first) % kAtOnce == 0) {
                 x = scores_.look(d, end - i < kAtOnce ? end - i : kAtOnce);
             }
@@ -253,7 +256,7 @@ class Abreast {
                                : enter<BOTH, false>(d.K, x, top, normalise, a, least, &touched);
             if (normalise) {
                 const V by = powers(high, kAll);
-                for (int r = 0; r < N; ++r) exponents_[r] += exponent_of(high_[r]);
+                for (int r = 0; r < N; ++r) sums_.exponents[r] += exponent_of(sums_.high[r]);
                 const T* const psi = BOTH ? a + size_ : psi_;
                 row_plain_ ? scale<true>(d.K, psi, by, a) : scale<false>(d.K, psi, by, a);
             }
@@ -267,10 +270,10 @@ class Abreast {
             go = ticker.go_on(m_);
         }
         for (int q = 0; q < kWide; ++q) {
-            value[q].store(value_ + q * Wide::N);
-            rest[q].store(rest_ + q * Wide::N);
+            value[q].store(sums_.value + q * Wide::N);
+            rest[q].store(sums_.rest + q * Wide::N);
         }
-        touched.store(touched_);
+        touched.store(sums_.touched);
         return go;
     }
     // psi = exp(x - top) and a = psi * y, or where `normalise` the largest of that. Where psi is
@@ -315,16 +318,16 @@ class Abreast {
     }
     // 2^-e of the exponents e of `high` in the lanes asked for, else 1.
     VS_INLINE V powers(V high, unsigned lanes) {
-        high.store(high_);
+        high.store(sums_.high);
         if (lanes == kAll) {
-            V::min(V::load(lowest_), high).store(lowest_);
+            V::min(V::load(sums_.lowest), high).store(sums_.lowest);
             return high.over_power();
         }
         T by[N];
         for (int r = 0; r < N; ++r) {
             const bool asked = (lanes >> r & 1u) != 0;
-            by[r] = asked ? power_of_two(-exponent_of(high_[r]), T(0)) : T(1);
-            if (asked && high_[r] < lowest_[r]) lowest_[r] = high_[r];
+            by[r] = asked ? power_of_two(-exponent_of(sums_.high[r]), T(0)) : T(1);
+            if (asked && sums_.high[r] < sums_.lowest[r]) sums_.lowest[r] = sums_.high[r];
         }
         return V::load(by);
     }
@@ -333,9 +336,7 @@ class Abreast {
         T* const row = row_of(d, r, a);
         engine.ran_in(s, row);
         for (int k = 0; k < d.K; ++k) a[k * N + r] = row[k];
-        value_[r] = rest_[r] = 0.0;
-        touched_[r] = T(0);
-        exponents_[r] = 0;
+        sums_.begin(r);
     }
     void end_forward(const D& d, int r, const T* a) {
         Lane<D>& s = lanes_[r];
@@ -343,16 +344,16 @@ class Abreast {
         if (s.left_f) {
             std::memcpy(s.left_f, row_of(d, r, a), sizeof(T) * static_cast<size_t>(d.Kp));
         }
-        s.shift.value = value_[r];
-        s.shift.rest = rest_[r];
-        s.scale = static_cast<double>(exponents_[r]);
-        well_[r] = kept_range(r) && !(touched_[r] > T(0));
+        s.shift.value = sums_.value[r];
+        s.shift.rest = sums_.rest[r];
+        s.scale = static_cast<double>(sums_.exponents[r]);
+        well_[r] = kept_range(r) && !(sums_.touched[r] > T(0));
     }
 
-    bool kept_range(int r) const { return exponent_of(lowest_[r]) > D::kLowest; }
+    bool kept_range(int r) const { return exponent_of(sums_.lowest[r]) > D::kLowest; }
     void begin_backward(const D& d, int r) {
         for (int k = 0; k < d.K; ++k) y_[k * N + r] = T(1);
-        lowest_[r] = T(1);
+        sums_.lowest[r] = T(1);
     }
     // The message into a chunk's own part.
     void enter_backward(const D& d, int r) {
@@ -479,16 +480,12 @@ class Abreast {
     ScoresAbreast<D> scores_;
     In* to_[N];  // rows of marginals, or null
     EdgesBeside<D> edges_;
-    Beside<D> beside_;    // or what they are compared with
-    bool plain_ = false;  // nothing has been forbidden; nor in this row
-    bool row_plain_ = false;
+    Beside<D> beside_;        // or what they are compared with
+    bool row_plain_ = false;  // nothing has been forbidden in this row
     bool well_[N];
     unsigned scaled_[D::kEvery];  // the lanes whose backward messages are scaled, by position
-    double value_[N] = {}, rest_[N] = {};  // of each lane's Sum
-    int64_t exponents_[N] = {};
-    T high_[N] = {}, lowest_[N];  // the largest of a row; the lowest of these
-    T sum_[N];                    // of the last messages
-    T touched_[N] = {};           // above 0: an entry that a floor may have made
+    ForwardSums<D> sums_;
+    T sum_[N];  // of the last messages
     T least_[N] = {}, most_[N] = {}, added_[N] = {};  // least mass; largest, all that floors added
 };
 

@@ -100,38 +100,43 @@ class Scores {
         ScoreSum sum;
         int64_t i = c_.offset[s];
         const int64_t end = c_.offset[s + 1];
-        if (i < end && c_.transition && !c_.allowed) return plain_chain(s);
+        if (i < end && c_.transition && !c_.allowed) {
+            return c_.per_edge ? plain_chain<true>(s) : plain_chain<false>(s);
+        }
         for (; i < end; ++i) sum.add(of(i, position_of(c_, s, i)));
         return sum.total();
     }
-    // Between the ends, of() in few steps.
+    // Between the ends, of() in few steps. EACH: every edge has a table.
+    template <bool EACH>
     double plain_chain(int64_t s) const {
-        constexpr int64_t kSums = ScoreSum::kSums, kStep = 2 * kSums;
-        const T* const unary = static_cast<const T*>(c_.unary);
-        const int64_t table = c_.per_edge ? K_ * K_ : 0;
-        const T* edge =
-            static_cast<const T*>(c_.transition) + (c_.per_edge ? c_.edge[s] * table : 0);
-        const auto next = [&](int64_t i) {
-            const double x = static_cast<double>(unary[i * K_ + states_[i]]);
-            return x + static_cast<double>(edge[states_[i - 1] * K_ + states_[i]]);
-        };
+        const int64_t K = K_, table = EACH ? K * K : 0;
+        const T* edge = static_cast<const T*>(c_.transition) + (EACH ? c_.edge[s] * table : 0);
         int64_t i = c_.offset[s];
         const int64_t end = c_.offset[s + 1], last = c_.end ? end - 1 : end;
+        const T* unary = static_cast<const T*>(c_.unary) + i * K;
+        const int64_t* state = states_ + i;
         ScoreSum sum;
-        if (c_.start || i == last) {
-            sum.add_to_sum<0>(of(i, position_of(c_, s, i)));
-        } else {
-            sum.add_to_sum<0>(static_cast<double>(unary[i * K_ + states_[i]]));
+        sum.add(c_.start || i == last ? of(i, position_of(c_, s, i))
+                                      : static_cast<double>(unary[*state]));
+        // The state and the edge j places on.
+        const auto local = [&](int64_t j) { return static_cast<double>(unary[j * K + state[j]]); };
+        const auto pair = [&](int64_t j) {
+            return static_cast<double>(edge[j * table + state[j - 1] * K + state[j]]);
+        };
+        for (++i, ++state, unary += K; i + 4 <= last; i += 4, state += 4) {
+            const Pair first = Pair{local(0), local(2)} + Pair{pair(0), pair(2)};
+            const Pair second = Pair{local(1), local(3)} + Pair{pair(1), pair(3)};
+            sum.add(first + second);  // rounded once, as each term has been
+            unary += 4 * K;
+            edge += 4 * table;
         }
-        for (++i; i + kStep <= last; i += kStep) {
-            double x[kSums] = {};
-            for (int64_t j = 0; j < kStep; ++j, edge += table) {
-                x[j / 2] += next(i + j);  // rounded once, as each term has been
-            }
-            sum.add_some(x);
+        if (i < last) {  // up to three: no branch that no processor guesses
+            const int64_t more = last - i, second = more > 1 ? 1 : 0, third = more > 2 ? 2 : 0;
+            const double x[4] = {0.0, local(0) + pair(0), local(second) + pair(second),
+                                 local(third) + pair(third)};
+            sum.add(Pair{x[1] + x[more > 2 ? 3 : 0], x[more > 1 ? 2 : 0]});
         }
-        for (; i < last; ++i, edge += table) sum.add_to_sum<0>(next(i));
-        if (i < end) sum.add_to_sum<1>(of(i, position_of(c_, s, i)));
+        if (last < end && i <= last) sum.add(of(last, position_of(c_, s, last)));
         return sum.total();
     }
 

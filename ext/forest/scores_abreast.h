@@ -55,16 +55,23 @@ class ScoresAbreast {
         for (int r = 0; r < N; ++r) from_[r] += rows * d.K;
         return x_;
     }
-    // The largest scores of a row, 0 where all are forbidden; `plain`: none is.
+    // The largest scores of a row, 0 where all are forbidden; `plain`: none is. FEW: so many
+    // labels, or any number.
+    template <int FEW = 0>
     VS_INLINE Top largest(int K, const In* x, bool* plain) const {
         S high[kScores], low[kScores];
         each<kScores>([&](auto q) VS_INLINE_LAMBDA { high[q] = low[q] = S::load(x + q * S::N); });
-        for (int k = 1; k < K; ++k) {
+        const auto add = [&](int k) VS_INLINE_LAMBDA {
             each<kScores>([&](auto q) VS_INLINE_LAMBDA {
                 const S v = S::load(x + k * N + q * S::N);
                 high[q] = S::max(high[q], v);
                 low[q] = S::min(low[q], v);
             });
+        };
+        if constexpr (FEW > 0) {
+            each<FEW - 1>([&](auto k) VS_INLINE_LAMBDA { add(k + 1); });
+        } else {
+            for (int k = 1; k < K; ++k) add(k);
         }
         const S finite = S::set1(ExpConst<In>::kMostNegative);
         bool all = true;
@@ -88,6 +95,24 @@ class ScoresAbreast {
         } else {
             const V v = V::load(x + k * N);
             return PLAIN ? exp_floor<T>(v - top.part[0]) : exp_shifted<T>(v, top.part[0]);
+        }
+    }
+    // Of two scores, none of which is forbidden: by how much the first is larger, and the
+    // exponential of the smaller less the larger.
+    VS_INLINE void local_of_two(const In* x, V* apart, V* other) const {
+        const S zero = S::set1(In(0));
+        S more[kScores], less[kScores];
+        each<kScores>([&](auto q) VS_INLINE_LAMBDA {
+            more[q] = S::load(x + q * S::N) - S::load(x + N + q * S::N);
+            less[q] = S::min(more[q], zero - more[q]);
+        });
+        if constexpr (D::kNarrows) {
+            const S low = S::set1(static_cast<In>(ExpConst<T>::kLow));
+            *apart = V::narrow(more);
+            *other = exp_narrow<true>(less, zero, low);
+        } else {
+            *apart = more[0];
+            *other = exp_floor<T>(less[0]);
         }
     }
     // Vectors of doubles for one of T.
