@@ -14,9 +14,11 @@ namespace VS_NS {
 
 // What adds up along the forward messages of lanes.
 template <class D>
-struct ForwardSums {
+class ForwardSums {
+  public:
     using T = typename D::T;
     static constexpr int N = Vec<T>::N;
+    using Bits = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
     double value[N] = {}, rest[N] = {};  // of each lane's Sum
     int64_t exponents[N] = {};
     T high[N] = {}, lowest[N];  // the largest of a row; the lowest of these
@@ -26,11 +28,29 @@ struct ForwardSums {
     ForwardSums() {
         for (int r = 0; r < N; ++r) lowest[r] = T(1);
     }
+    // Takes the exponents of `high`; count() takes them into account, some rows later.
+    VS_INLINE void scale() {
+        Bits bits[N];
+        std::memcpy(bits, high, sizeof(high));
+        for (int r = 0; r < N; ++r) few_[r] += bits[r] >> kMantissa;
+        scaled_ += 1;
+    }
+    VS_INLINE void count() {
+        for (int r = 0; r < N; ++r) {
+            exponents[r] += few_[r] - scaled_ * kBias;
+            few_[r] = 0;
+        }
+        scaled_ = 0;
+    }
     void begin(int r) {
         value[r] = rest[r] = 0.0;
         touched[r] = T(0);
         exponents[r] = 0;
     }
+
+  private:
+    static constexpr int kMantissa = sizeof(T) == 8 ? 52 : 23, kBias = sizeof(T) == 8 ? 1023 : 127;
+    Bits few_[N] = {}, scaled_ = 0;
 };
 
 // Where the forward messages of some lanes go on otherwise, or end: at most 4 a lane, and one.
@@ -75,11 +95,10 @@ class ForwardFew {
     static bool run(Scores& scores, ForwardSums<D>& sums, const D& d, Ticker& ticker, int lanes,
                     int64_t i, int64_t end, T* to, int64_t step, Soon soon) {
         ForwardFew f(sums);
-        if (i > 0) {
-            each<K>([&](auto k) VS_INLINE_LAMBDA { f.a_[k] = V::load(to - step + k * N); });
-        } else {
-            each<K>([&](auto k) VS_INLINE_LAMBDA { f.y_[k] = V::set1(T(1)); });
-        }
+        each<K>([&](auto k) VS_INLINE_LAMBDA {
+            f.y_[k] = V::set1(T(1));
+            f.a_[k] = i > 0 ? V::load(to - step + k * N) : f.y_[k];
+        });
         const V least = V::set1(d.least_untouched());
         bool go = true;
         for (int64_t rows; i < end && go; i += rows) {
@@ -98,17 +117,15 @@ class ForwardFew {
                 if (step > 0) f.store(to);
                 f.add(top);
             }
-            f.count();
+            sums.count();
             go = ticker.go_on(lanes * rows);
         }
         if (step == 0) f.store(to);
-        f.close();
+        f.close(least);
         return go;
     }
 
   private:
-    using Bits = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
-    static constexpr int kMantissa = sizeof(T) == 8 ? 52 : 23, kBias = sizeof(T) == 8 ? 1023 : 127;
     static constexpr int kWide = Scores::kWide;
 
     explicit ForwardFew(ForwardSums<D>& sums) : sums_(sums) {
@@ -117,14 +134,15 @@ class ForwardFew {
             rest_[q] = Wide::load(sums.rest + q * Wide::N);
         });
         touched_ = V::load(sums.touched);
+        low_ = V::set1(T(1));
         lowest_ = V::load(sums.lowest);
     }
-    void close() const {
+    void close(V least) const {
         each<kWide>([&](auto q) VS_INLINE_LAMBDA {
             value_[q].store(sums_.value + q * Wide::N);
             rest_[q].store(sums_.rest + q * Wide::N);
         });
-        touched_.store(sums_.touched);
+        V::max(touched_, least - low_).store(sums_.touched);
         lowest_.store(sums_.lowest);
     }
     VS_INLINE void store(T* to) const {
@@ -163,9 +181,9 @@ class ForwardFew {
         const V floor = V::set1(Floor<T>::kMessage), kept = V::set1(D::kTouched);
         each<K>([&](auto k) VS_INLINE_LAMBDA {
             if (BOTH) psi_[k].store(to + kSize + k * N);
-            if (!BOTH) {
-                const V below = least - y_[k];
-                touched_ = V::max(touched_, PLAIN ? below : V::where_ge(y_[k], kept, below));
+            if (!BOTH && PLAIN) low_ = V::min(low_, y_[k]);
+            if (!BOTH && !PLAIN) {
+                touched_ = V::max(touched_, V::where_ge(y_[k], kept, least - y_[k]));
             }
             a_[k] = psi_[k] * y_[k];
         });
@@ -174,12 +192,8 @@ class ForwardFew {
             each<K>([&](auto k) VS_INLINE_LAMBDA { high = V::max(high, a_[k]); });
             const V by = high.over_power();
             lowest_ = V::min(lowest_, high);
-            T of[N];
-            Bits bits[N];
-            high.store(of);
-            std::memcpy(bits, of, sizeof(of));
-            for (int r = 0; r < N; ++r) exponents_[r] += bits[r] >> kMantissa;
-            scaled_ += 1;
+            high.store(sums_.high);
+            sums_.scale();
             each<K>([&](auto k) VS_INLINE_LAMBDA { a_[k] = a_[k] * by; });
         }
         each<K>([&](auto k) VS_INLINE_LAMBDA {
@@ -196,20 +210,11 @@ class ForwardFew {
             value_[q] = sum;
         });
     }
-    // Exponents go on in 64 bits.
-    VS_INLINE void count() {
-        for (int r = 0; r < N; ++r) {
-            sums_.exponents[r] += exponents_[r] - scaled_ * kBias;
-            exponents_[r] = 0;
-        }
-        scaled_ = 0;
-    }
 
     ForwardSums<D>& sums_;
     V a_[K], y_[K], psi_[K];  // what goes out, what comes in; local factors
-    V touched_, lowest_;
+    V touched_, low_, lowest_;  // low_: of y_, where nothing is forbidden
     Wide value_[kWide], rest_[kWide];
-    Bits exponents_[N] = {}, scaled_ = 0;
 };
 
 }  // namespace VS_NS

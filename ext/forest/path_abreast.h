@@ -235,7 +235,7 @@ class Abreast {
             value[q] = Wide::load(sums_.value + q * Wide::N);
             rest[q] = Wide::load(sums_.rest + q * Wide::N);
         }
-        V touched = V::load(sums_.touched);
+        V touched = V::load(sums_.touched), low = V::set1(T(1));
         const V least = V::set1(d.least_untouched());
         if (i == 0) {
             for (int k = 0; k < size_; ++k) y_[k] = T(1);
@@ -245,6 +245,7 @@ class Abreast {
         for (const int64_t first = i; i < end && go; ++i, x += size_) {
             ask_for<BOTH>(d, i);
             if ((i - first) % kAtOnce == 0) {
+                sums_.count();
                 x = scores_.look(d, end - i < kAtOnce ? end - i : kAtOnce);
             }
             const Top top = largest(d, x);
@@ -252,11 +253,11 @@ class Abreast {
             T* const a = block(i);
             const bool normalise = i % D::kEvery == D::kEvery - 1;
             const V high = row_plain_
-                               ? enter<BOTH, true>(d.K, x, top, normalise, a, least, &touched)
+                               ? enter<BOTH, true>(d.K, x, top, normalise, a, least, &low)
                                : enter<BOTH, false>(d.K, x, top, normalise, a, least, &touched);
             if (normalise) {
                 const V by = powers(high, kAll);
-                for (int r = 0; r < N; ++r) sums_.exponents[r] += exponent_of(sums_.high[r]);
+                sums_.scale();
                 const T* const psi = BOTH ? a + size_ : psi_;
                 row_plain_ ? scale<true>(d.K, psi, by, a) : scale<false>(d.K, psi, by, a);
             }
@@ -273,24 +274,24 @@ class Abreast {
             value[q].store(sums_.value + q * Wide::N);
             rest[q].store(sums_.rest + q * Wide::N);
         }
-        touched.store(sums_.touched);
+        V::max(touched, least - low).store(sums_.touched);
+        sums_.count();
         return go;
     }
     // psi = exp(x - top) and a = psi * y, or where `normalise` the largest of that. Where psi is
-    // not kept, `touched` is above 0 from an entry of y below `least` on.
+    // not kept, `touched` is above 0 from an entry of y below `least` on; PLAIN: the least entry.
     template <bool BOTH, bool PLAIN>
     VS_INLINE V enter(int K, const In* x, const Top& top, bool normalise, T* a, V least,
                       V* touched) {
-        const V floor = V::set1(Floor<T>::kMessage);
+        const V floor = V::set1(Floor<T>::kMessage), kept = V::set1(D::kTouched);
         V high = V::set1(T(0));
         for (int k = 0; k < K; ++k) {
             const V y = V::load(y_ + k * N);
             const V psi = scores_.template local<PLAIN>(x, k, top);
             if (BOTH || normalise) psi.store((BOTH ? a + size_ : psi_) + k * N);
             if (!BOTH) {  // as row_within; where nothing is forbidden no entry is 0
-                const V below = least - y;
-                *touched =
-                    V::max(*touched, PLAIN ? below : V::where_ge(y, V::set1(D::kTouched), below));
+                *touched = PLAIN ? V::min(*touched, y)
+                                 : V::max(*touched, V::where_ge(y, kept, least - y));
             }
             put<PLAIN>(k, psi, y, psi * y, floor, normalise, a, &high);
         }

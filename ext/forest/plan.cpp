@@ -54,8 +54,10 @@ ForestPlan plan_path(const Chains& c, const std::vector<int64_t>& order, const C
     const double cost = cost_of(c) * slower;
     const double labels = static_cast<double>(c.n_labels);
     const size_t together = static_cast<size_t>(sequences_together(c, narrow));
-    for (int64_t s : order) plan.nanoseconds += cost * static_cast<double>(length(c, s));
     const size_t n_cut = cuts.end.size();
+    int64_t cut = 0, rest = 0;  // positions of those that are cut, and of the others
+    for (size_t i = 0; i < order.size(); ++i) (i < n_cut ? cut : rest) += length(c, order[i]);
+    plan.nanoseconds = cost * static_cast<double>(cut + rest);
     add_chunks(cuts, sequences_together(c, narrow), cost,
                expectations ? sums_of(expectations, labels) : 1e300, plan, [](const Chunk& part) {
                    return static_cast<double>(part.end - part.first + part.last - part.begin - 2);
@@ -80,25 +82,23 @@ ForestPlan plan_path(const Chains& c, const std::vector<int64_t>& order, const C
             for (int64_t b : met) plan.tasks.edge(a, b);
         }
     }
+    for (size_t i = n_cut; i < n_cut + plan.n_split; ++i) rest -= length(c, order[i]);
     // Sizes of groups depend on the data alone: sums over tasks must not show the threads.
-    double rest = 0.0;
-    for (size_t i = n_cut + plan.n_split; i < order.size(); ++i) {
-        rest += cost * static_cast<double>(length(c, order[i]));
-    }
-    double target = std::min(std::max(rest / 64.0, 10e3), 2e6);
+    const double left = cost * static_cast<double>(rest);
+    double target = std::min(std::max(left / 64.0, 10e3), 2e6);
     if (expectations) {
-        target = std::max(target, rest / sums_of(expectations, labels));
+        target = std::max(target, left / sums_of(expectations, labels));
     }
+    const double least = target / cost;
     for (size_t i = n_cut + plan.n_split; i < order.size();) {
-        double sum = 0.0, messages = 0.0;
+        int64_t sum = 0;
         size_t j = i;
-        while (j < order.size() && (sum < target || (j - i) % together != 0)) {
-            const double n = static_cast<double>(length(c, order[j++]));
-            sum += cost * n;
-            messages += 2.0 * (n - 1.0);
+        while (j < order.size() && (static_cast<double>(sum) < least || (j - i) % together != 0)) {
+            sum += length(c, order[j++]);
         }
-        plan.tasks.add(TaskKind::kSequences, static_cast<int64_t>(i), static_cast<int64_t>(j),
-                       messages);
+        const int64_t first = static_cast<int64_t>(i), last = static_cast<int64_t>(j);
+        plan.tasks.add(TaskKind::kSequences, first, last,
+                       static_cast<double>(2 * (sum - (last - first))));
         i = j;
     }
     plan.tasks.finish();
