@@ -212,7 +212,7 @@ class ForwardFew {
     }
 
     ForwardSums<D>& sums_;
-    V a_[K], y_[K], psi_[K];  // what goes out, what comes in; local factors
+    V a_[K], y_[K], psi_[K];    // what goes out, what comes in; local factors
     V touched_, low_, lowest_;  // low_: of y_, where nothing is forbidden
     Wide value_[kWide], rest_[kWide];
 };

@@ -290,8 +290,8 @@ class Abreast {
             const V psi = scores_.template local<PLAIN>(x, k, top);
             if (BOTH || normalise) psi.store((BOTH ? a + size_ : psi_) + k * N);
             if (!BOTH) {  // as row_within; where nothing is forbidden no entry is 0
-                *touched = PLAIN ? V::min(*touched, y)
-                                 : V::max(*touched, V::where_ge(y, kept, least - y));
+                *touched =
+                    PLAIN ? V::min(*touched, y) : V::max(*touched, V::where_ge(y, kept, least - y));
             }
             put<PLAIN>(k, psi, y, psi * y, floor, normalise, a, &high);
         }
@@ -486,7 +486,7 @@ class Abreast {
     bool well_[N];
     unsigned scaled_[D::kEvery];  // the lanes whose backward messages are scaled, by position
     ForwardSums<D> sums_;
-    T sum_[N];  // of the last messages
+    T sum_[N];                                        // of the last messages
     T least_[N] = {}, most_[N] = {}, added_[N] = {};  // least mass; largest, all that floors added
 };
 

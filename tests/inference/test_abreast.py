@@ -94,7 +94,7 @@ def test_bits_of_each_alone(k: int, dtype: type) -> None:
 def test_bits_where_lanes_are_left(forbidden: float, extreme: float, dtype: type) -> None:
     """A few lanes hold what linear arithmetic in vectors does not, beside others that it does."""
     rng = np.random.default_rng(1)
-    for k in (3, 6, 9):
+    for k in (2, 3, 5, 6, 9):
         for lengths in LENGTHS:
             model = random_chain(rng, lengths, k, forbidden=forbidden, extreme=extreme, dtype=dtype)
             if first_infeasible(model) is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 import sys
 
@@ -183,6 +185,31 @@ def test_infeasible_trees_name_the_place() -> None:
         with refused(vs.InfeasibleError) as got:
             vs.log_prob(tree, [0, 0, 0, 0])
         assert str(got.value) == str(want.value)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("per_edge", [False, True])
+@pytest.mark.parametrize("ends", ["", "start", "end", "both"])
+def test_scores_of_chains_of_every_length(ends: str, per_edge: bool, dtype: type) -> None:
+    rng = np.random.default_rng(1)
+    k, lengths = 3, np.arange(1, 14)
+    n, edges = int(lengths.sum()), int((lengths - 1).sum())
+    unary = 100 * rng.normal(size=(n, k)).astype(dtype)
+    table = rng.normal(size=(edges, k, k) if per_edge else (k, k)).astype(dtype)
+    start, end = rng.normal(size=(2, k)).astype(dtype)
+    start, end = start * (ends in ("start", "both")), end * (ends in ("end", "both"))
+    given = {"start": start if start.any() else None, "end": end if end.any() else None}
+    states = rng.integers(0, k, n)
+    got = _forest.score(vs.Chain(unary, table, lengths=lengths, **given), states)
+    at = edge = 0
+    for b, size in enumerate(lengths):
+        y = states[at : at + size]
+        terms = [*unary[range(at, at + size), y].tolist(), float(start[y[0]]), float(end[y[-1]])]
+        for left, right in itertools.pairwise(y):
+            terms.append(float((table[edge] if per_edge else table)[left, right]))
+            edge += 1
+        assert abs(got[b] - math.fsum(terms)) <= 4e-16 * math.fsum(map(abs, terms))
+        at += size
 
 
 LITTLE_ROOM = """
