@@ -90,6 +90,25 @@ def chain_infer_float32_per_edge() -> Act:
     return lambda: vs.infer(SINGLE, threads=2).marginals
 
 
+# Of more rows than one thread lists or sorts at a time.
+LISTED = vs.Chain(np.sin(np.arange(20_000.0)).reshape(-1, 5), np.eye(5), lengths=[20] * 200)
+
+
+@operation
+def chain_keep() -> Act:
+    def act() -> Any:
+        found = vs.infer(LISTED, keep=0.1, threads=2).sparse()
+        return found.indices, found.data
+
+    return act
+
+
+@operation
+def chain_top() -> Act:
+    r = vs.infer(LISTED)
+    return lambda: r.top(2, threads=2)
+
+
 @operation
 def chain_islands() -> Act:
     def act() -> Any:
