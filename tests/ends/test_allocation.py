@@ -43,6 +43,7 @@ QUICK = [
     "tagger_open",
     "dictionary",
     "read_and_write",
+    "parse_relaxed",
 ]
 
 
