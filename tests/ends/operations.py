@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 import valuesparse as vs
 from valuesparse.schedule import plan, record
@@ -107,6 +108,18 @@ def chain_keep() -> Act:
 def chain_top() -> Act:
     r = vs.infer(LISTED)
     return lambda: r.top(2, threads=2)
+
+
+@operation
+def chain_listed() -> Act:
+    """A model of listed pairs, made and asked."""
+    pairs = csr_array(np.where(np.arange(900).reshape(30, 30) % 11 == 0, 1.5, 0.0))
+
+    def act() -> Any:
+        table = vs.SparseTransition(pairs, default=-1.0)
+        return vs.infer(vs.Chain(np.sin(np.arange(1500.0)).reshape(50, 30), table)).marginals
+
+    return act
 
 
 @operation
