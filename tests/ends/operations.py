@@ -123,6 +123,14 @@ def chain_listed() -> Act:
 
 
 @operation
+def chain_cut() -> Act:
+    """A chain that is cut into chunks where its messages agree."""
+    own = np.random.default_rng(0)
+    chain = vs.Chain(3 * own.normal(size=(900, 20)), 3 * own.normal(size=(20, 20)))
+    return lambda: vs.infer(chain, threads=2).marginals
+
+
+@operation
 def chain_islands() -> Act:
     def act() -> Any:
         r = vs.infer(CHAIN, zeta=0.6, threads=2)

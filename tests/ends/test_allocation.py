@@ -33,6 +33,7 @@ NAMES = (HERE / "operations.txt").read_text().split()
 # One or two of each engine: the rest is slow.
 QUICK = [
     "chain_infer",
+    "chain_cut",
     "chain_listed",
     "chain_top",
     "chain_islands",
