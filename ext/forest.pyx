@@ -53,7 +53,7 @@ cdef extern from "forest/request.h" namespace "vs" nogil:
 
 cdef extern from "rows/sparse_table.h" namespace "vs" nogil:
     cdef cppclass ListedTable "vs::SparseTable":
-        ListedTable()
+        ListedTable() except +
         int64_t n_labels
         vector[int64_t] start
         vector[int32_t] column

@@ -18,6 +18,7 @@ cdef extern from "dual/solver.h" namespace "vs::dual" nogil:
         const Own* own
         double constant
     cdef cppclass DualProblem "vs::dual::Problem":
+        DualProblem() except +
         int lay_out(const DualGraph&, const Control*) except +
         double score(const int64_t*) except +
         int bound(const double*, const Control*, double*) except +

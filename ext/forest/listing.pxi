@@ -6,13 +6,13 @@ cdef extern from "forest/listing.h" namespace "vs" nogil:
         int dtype
         int64_t n, K
     void c_count "vs::count_listed"(const PoolApi&, const Rows&, double, int, int64_t*,
-                                    Control*) noexcept
+                                    Control*) except +
     void c_list "vs::list"(const PoolApi&, const Rows&, double, int, const int64_t*, int32_t*,
-                           void*, double*, Control*) noexcept
+                           void*, double*, Control*) except +
     void c_compare "vs::compare"(const PoolApi&, const Rows&, const int64_t*, const Comparison&,
-                                 int, Control*) noexcept
+                                 int, Control*) except +
     void c_top "vs::top"(const PoolApi&, const Rows&, int64_t, int, int64_t*, void*,
-                         Control*) noexcept
+                         Control*) except +
 
 
 cdef Rows rows_of(marginals):

@@ -230,7 +230,10 @@ class BestTasks {
     // How far a guess runs until its rows are the true ones, at most `farthest` + 1.
     int64_t probe_at(int64_t sequence, int64_t at, int64_t farthest) {
         In* rows[2] = {scratch_.array<In>(2 * stride_), scratch_.array<In>(2 * stride_)};
-        if (scratch_.failed) return 0;
+        if (scratch_.failed) {
+            no_memory();
+            return 0;
+        }
         const BestLane<In> s = part_of(sequence, at, at + kBefore + farthest);
         for (int64_t i = 0; i < s.n; ++i) {
             const int64_t to = i % 2 * stride_, from = stride_ - to;

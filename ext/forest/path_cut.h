@@ -144,7 +144,10 @@ int64_t probe_at(vs::PathPass* pass, D& d, Ticker& ticker, int64_t sequence, int
     NoSink sink;
     Lane<D> s[2];
     for (Lane<D>& lane : s) {
-        if (!lane_init(lane, d, pass->model.arrays, sequence, typename D::Row(), scratch)) return 0;
+        if (!lane_init(lane, d, pass->model.arrays, sequence, typename D::Row(), scratch)) {
+            pass->control->stop.store(2);
+            return 0;
+        }
         lane.begin += at;
         lane.edge += at;
         lane.n = lane.last = kBefore + kFarthest + 1;
@@ -206,7 +209,10 @@ void cut_task(vs::PathPass* pass, const vs::Work& work) {
     T* tmp = scratch.array<T>(2 * static_cast<int64_t>(Tiling<T>(c.n_labels).Kp));
     D d(in, packed, tmp);
     pass->run_in = 0;
-    if (tmp == nullptr || !d.open(scratch)) return;
+    if (tmp == nullptr || !d.open(scratch)) {  // what is not compared might be wrong
+        pass->control->stop.store(2);
+        return;
+    }
     std::memset(tmp, 0, sizeof(T) * static_cast<size_t>(2 * d.Kp));
     Ticker ticker(pass->control, true, c.n_labels, D::kSlower);
     const int64_t which = work.item.first;

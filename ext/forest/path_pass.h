@@ -240,6 +240,7 @@ void exact_task(vs::PathPass* pass, const vs::Work& work) {
     // One chain in four half passes: the first two store, the others meet them.
     Exact<D> engine(d, ticker);
     Lane<D>& s = split_lane<D>(pass, kind, first);
+    if (s.status == vs::kNoMemory) return;  // its first half, which would be met
     const int64_t mid = s.n / 2;
     bool ok = true;
     NoSink sink;

@@ -71,6 +71,7 @@ struct Counting {
     std::vector<Found>* found;
     std::vector<int64_t> begin;  // of each kind, its first template
     std::atomic<int64_t> keys{0};
+    Shortage shortage{};
 
     void parts(int64_t i, Parts* parts, std::vector<int32_t>* modifier) const {
         const int64_t n = corpus.size(i);
@@ -94,6 +95,10 @@ struct Counting {
 
     static void run(void* context, int64_t task, int) {
         Counting& job = *static_cast<Counting*>(context);
+        job.shortage.watch(job.control, [&] { job.count(task); });
+    }
+    void count(int64_t task) {
+        Counting& job = *this;
         const auto kind = static_cast<Kind>(task / kShards);
         const int64_t shard = task % kShards, first = job.begin[at(task / kShards)];
         const int64_t size = job.templates.sets[at(task / kShards)].size();
@@ -154,7 +159,7 @@ Status count(const Corpus& corpus, int order, bool trees, uint32_t least, int th
     const auto kinds = static_cast<int64_t>(templates.sets.size());
     pool.run_plan(Plan("features", kinds * kShards), Counting::run, &job, threads, control);
     *met = job.keys.load();
-    return control->stop.load() ? kCancelled : kOk;
+    return job.shortage.status(control);
 }
 
 }  // namespace vs::parser

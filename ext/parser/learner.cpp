@@ -49,33 +49,37 @@ void Learner::plan(int threads) {
 
 void Learner::run(void* context, int64_t task, int worker) {
     Learner& l = *static_cast<Learner*>(context);
-    const auto [what, place, piece] = l.steps_[at(task)];
-    const int64_t i = l.batch_[place];
-    Example& e = l.examples_[at(place)];
-    Worker& w = e.pieces > 1 ? *e.worker : *l.workers_[at(worker)];
+    l.shortage_.watch(l.control_, [&] { l.step(l.steps_[at(task)], worker); });
+}
+
+void Learner::step(const Step& step, int worker) {
+    const auto [what, place, piece] = step;
+    const int64_t i = batch_[place];
+    Example& e = examples_[at(place)];
+    Worker& w = e.pieces > 1 ? *e.worker : *workers_[at(worker)];
     if (what == What::kAll || what == What::kRead) {
-        w.read(l.corpus_.sentence(i), l.corpus_.size(i), l.corpus_.arcs(i));
+        w.read(corpus_.sentence(i), corpus_.size(i), corpus_.arcs(i));
         w.begin_scores();
     }
     const int64_t size = w.parts().size();
     const int64_t first = size * piece / e.pieces, last = size * (piece + 1) / e.pieces;
-    if (what == What::kAll || what == What::kScore) w.score(l.to_.weights, first, last);
+    if (what == What::kAll || what == What::kScore) w.score(to_.weights, first, last);
     if (what == What::kAll || what == What::kLoss) {
         // The calling thread is worker 0.
-        Watched watched{l.control_, worker == 0};
+        Watched watched{control_, worker == 0};
         Control own;
         own.poll = Watched::look;
         own.arg = &watched;
-        const Status s = w.loss(l.corpus_.gold(i), *l.rule_, &own, &e.loss);
+        const Status s = w.loss(corpus_.gold(i), *rule_, &own, &e.loss);
         e.cut_short = w.cut_short();
-        if (s == kNoMemory) l.no_memory_.store(true);
-        if (s != kOk) l.control_->stop.store(1);
+        if (s == kNoMemory) shortage_.tell(control_);
+        if (s != kOk) control_->stop.store(1);
     }
     if (what == What::kAll || what == What::kPull) {
         auto* buckets = e.bucket[piece];
         for (int k = 0; k < kBuckets; ++k) buckets[k].clear();
         if (e.loss == 0.0) return;
-        w.scorer().pull(w.parts(), first, last, w.residual().data(), l.least_,
+        w.scorer().pull(w.parts(), first, last, w.residual().data(), least_,
                         [&](const Change& c) { buckets[c.line % kBuckets].push_back(c); });
     }
 }
@@ -83,15 +87,20 @@ void Learner::run(void* context, int64_t task, int worker) {
 // The gradient of the lines of one bucket: sums over changes of a line in the order of the batch.
 void Learner::add(void* context, int64_t task, int) {
     Learner& l = *static_cast<Learner*>(context);
-    Bucket& b = l.buckets_[task];
+    l.shortage_.watch(l.adding_, [&] { l.sum(task); });
+}
+
+void Learner::sum(int64_t bucket) {
+    Bucket& b = buckets_[bucket];
     b.order.clear();
     b.lines.clear();
     b.sums.clear();
     b.changes.clear();
-    for (int64_t i = 0; i < l.size_; ++i) {
-        const Example& e = l.examples_[at(i)];
+    for (int64_t i = 0; i < size_; ++i) {
+        const Example& e = examples_[at(i)];
         for (int64_t k = 0; k < e.pieces; ++k) {
-            b.changes.insert(b.changes.end(), e.bucket[k][task].begin(), e.bucket[k][task].end());
+            const auto& own = e.bucket[k][bucket];
+            b.changes.insert(b.changes.end(), own.begin(), own.end());
         }
     }
     // Numbers of changes behind their lines: sorted, those of a line keep their order.
@@ -110,8 +119,8 @@ void Learner::add(void* context, int64_t task, int) {
         g[c.b] += c.value;
     }
     // Features that the dictionary has not learn nothing.
-    for (size_t i = 0; i < b.lines.size() && !l.templates_.entries.empty(); ++i) {
-        const uint32_t slots = l.templates_.entries[b.lines[i]].slots;
+    for (size_t i = 0; i < b.lines.size() && !templates_.entries.empty(); ++i) {
+        const uint32_t slots = templates_.entries[b.lines[i]].slots;
         for (int64_t k = 0; k < kSlots; ++k) {
             if (!(slots >> k & 1u)) b.sums[i * kSlots + at(k)] = 0.0;
         }
@@ -161,7 +170,7 @@ Pass Learner::sweep(const Rule& rule, const Learnt& to, const int64_t* order, in
     least_ = least;
     to_ = to;
     control_ = control;
-    no_memory_.store(false);
+    shortage_.forget();
     for (int64_t first = 0; first < count; first += batch) {
         batch_ = order + first;
         size_ = std::min(batch, count - first);
@@ -169,7 +178,7 @@ Pass Learner::sweep(const Rule& rule, const Learnt& to, const int64_t* order, in
         plan(threads);
         pool.run_plan(tasks_.view("gradients"), run, this, threads, control);
         if (control->stop.load()) {
-            pass.status = no_memory_.load() ? kNoMemory : kCancelled;
+            pass.status = shortage_.status(control);
             return pass;
         }
         double loss = 0.0, square = 0.0;
@@ -179,7 +188,12 @@ Pass Learner::sweep(const Rule& rule, const Learnt& to, const int64_t* order, in
         }
         pass.loss += loss;
         Control both;  // what has begun is ended: weights are those of whole batches
+        adding_ = &both;
         pool.run_plan(Plan("sums", kBuckets), add, this, threads, &both);
+        if (both.stop.load()) {
+            pass.status = shortage_.status(&both);
+            return pass;
+        }
         for (const Bucket& b : buckets_) square += b.square;
         pass.updates += square > 0.0;
         step_ = square > 0.0 ? std::min(rule.longest, loss / square) : 0.0;

@@ -62,6 +62,8 @@ class Learner {
         std::vector<double> sums;
     };
     void plan(int threads);
+    void step(const Step& step, int worker);
+    void sum(int64_t bucket);
     static void run(void* context, int64_t task, int worker);
     static void add(void* context, int64_t task, int worker);
     static void apply(void* context, int64_t task, int worker);
@@ -75,7 +77,8 @@ class Learner {
     // The batch under way:
     const Rule* rule_ = nullptr;
     Control* control_ = nullptr;
-    std::atomic<bool> no_memory_{false};
+    Control* adding_ = nullptr;  // while gradients are added up
+    Shortage shortage_;
     Learnt to_;
     const int64_t* batch_ = nullptr;
     int64_t size_ = 0;

@@ -1,7 +1,6 @@
 #include "parser/predict.h"
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -50,8 +49,8 @@ Tasks tasks_of(const Corpus& corpus, int threads, int64_t first, int64_t last) {
 // each thread has one share of them, whatever tasks they are parsed in.
 class Shares {
   public:
-    Shares(const Model& model, const Corpus& corpus, int64_t threads)
-        : model_(model), corpus_(corpus), scores_(at(threads)) {}
+    Shares(const Model& model, const Corpus& corpus, int64_t threads, Shortage* shortage)
+        : model_(model), corpus_(corpus), shortage_(shortage), scores_(at(threads)) {}
 
     // Scores those from `first` on that fit; returns the sentence behind them.
     int64_t score(int64_t first, const PoolApi& pool, Control* control) {
@@ -76,6 +75,7 @@ class Shares {
         }
         tasks.finish();
         tasks_ = &tasks;
+        control_ = control;
         pool.run_plan(tasks.view("arcs"), run, this, static_cast<int>(threads), control);
         return last;
     }
@@ -94,12 +94,16 @@ class Shares {
     static void run(void* context, int64_t task, int) {
         Shares& own = *static_cast<Shares*>(context);
         const Item item = own.tasks_->item(task);
-        own.scores_[own.share_of(item.first)].score(*own.model_.arcs, own.corpus_.words,
-                                                    own.corpus_.offset, item.first, item.last);
+        own.shortage_->watch(own.control_, [&] {
+            own.scores_[own.share_of(item.first)].score(*own.model_.arcs, own.corpus_.words,
+                                                        own.corpus_.offset, item.first, item.last);
+        });
     }
 
     const Model& model_;
     const Corpus& corpus_;
+    Shortage* const shortage_;
+    Control* control_ = nullptr;
     std::vector<ArcScores> scores_;  // by share
     std::vector<int64_t> begin_;     // (shares + 1,)
     const Tasks* tasks_ = nullptr;
@@ -130,9 +134,9 @@ struct Predicting {
     Shares& shares;
     Control* control;
     const Trees& trees;
+    Shortage& shortage;
     const Tasks* tasks = nullptr;
     std::vector<std::unique_ptr<Hands>> hands;
-    std::atomic<bool> no_memory{false};
 
     // Whether all pairs take part, scored by weights by class.
     bool all_together() const {
@@ -166,10 +170,7 @@ struct Predicting {
         Program& program = hand.program;
         const Status s = program.solve(w.parts(), potentials, w.trees(), method.tolerance,
                                        method.max_iterations, own);
-        if (s == kNoMemory) {
-            no_memory.store(true);
-            control->stop.store(1);
-        }
+        if (s == kNoMemory) shortage.tell(control);
         if (s != kOk) return false;
         told->iterations = program.answer.iterations;
         told->converged = program.answer.converged;
@@ -313,7 +314,9 @@ struct Predicting {
         own.poll = Watched::look;
         own.arg = &watched;
         Hands& hand = *job.hands[at(worker)];
-        for (int64_t i = item.first; i < item.last;) i = job.block(i, item.last, hand, &own);
+        job.shortage.watch(job.control, [&] {
+            for (int64_t i = item.first; i < item.last;) i = job.block(i, item.last, hand, &own);
+        });
     }
 };
 
@@ -328,8 +331,9 @@ Status predict(const Model& model, const Method& method, const Corpus& corpus, c
         }
     }
     const int64_t most = std::max<int64_t>(1, std::min<int64_t>(threads, corpus.sentences));
-    Shares shares(model, corpus, most);
-    Predicting job{model, method, corpus, answers, shares, control, trees, nullptr, {}, {}};
+    Shortage shortage;
+    Shares shares(model, corpus, most, &shortage);
+    Predicting job{model, method, corpus, answers, shares, control, trees, shortage, nullptr, {}};
     for (int64_t first = 0; first < corpus.sentences && !control->stop.load();) {
         const int64_t last = model.arcs ? shares.score(first, pool, control) : corpus.sentences;
         const Tasks tasks = tasks_of(corpus, threads, first, last);
@@ -342,8 +346,7 @@ Status predict(const Model& model, const Method& method, const Corpus& corpus, c
                       control);
         first = last;
     }
-    if (job.no_memory.load()) return kNoMemory;
-    return control->stop.load() ? kCancelled : kOk;
+    return shortage.status(control);
 }
 
 }  // namespace vs::parser

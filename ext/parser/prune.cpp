@@ -40,12 +40,16 @@ struct Pruning {
     const float* weights;
     std::vector<std::unique_ptr<Pruner>> pruners;
     std::vector<Kept>* kept;
+    Control* control;
+    Shortage shortage{};
 
     static void run(void* context, int64_t i, int worker) {
         Pruning& job = *static_cast<Pruning*>(context);
         const Corpus& c = job.corpus;
-        job.pruners[at(worker)]->prune(job.weights, c.sentence(i), c.size(i), c.gold(i),
-                                       &(*job.kept)[at(i)]);
+        job.shortage.watch(job.control, [&] {
+            job.pruners[at(worker)]->prune(job.weights, c.sentence(i), c.size(i), c.gold(i),
+                                           &(*job.kept)[at(i)]);
+        });
     }
 };
 
@@ -55,12 +59,12 @@ Status prune(const Corpus& corpus, const Templates& templates, const Trees& tree
              const float* weights, int threads, const PoolApi& pool, Control* control,
              std::vector<Kept>* kept) {
     kept->assign(at(corpus.sentences), {});
-    Pruning job{corpus, weights, {}, kept};
+    Pruning job{corpus, weights, {}, kept, control};
     for (int i = 0; i < threads; ++i) {
         job.pruners.push_back(std::make_unique<Pruner>(templates, trees));
     }
     pool.run_plan(Plan("pruning", corpus.sentences), Pruning::run, &job, threads, control);
-    return control->stop.load() ? kCancelled : kOk;
+    return job.shortage.status(control);
 }
 
 }  // namespace vs::parser

@@ -1,8 +1,10 @@
 // One sentence after the other: its parts, their scores, sums over trees and the loss.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "parser/arcs.h"
@@ -37,6 +39,32 @@ struct Corpus {
 struct Rule {
     double beta = 1.0, gamma = 0.0;
     double longest = 0.0;  // step
+};
+
+// Whether memory ran out in a task of the pool, none of which may throw.
+class Shortage {
+  public:
+    // f(); without memory, no task after it begins.
+    template <class F>
+    void watch(Control* control, const F& f) noexcept {
+        try {
+            f();
+        } catch (const std::bad_alloc&) {
+            tell(control);
+        }
+    }
+    void tell(Control* control) noexcept {
+        any_.store(true);
+        control->stop.store(1);
+    }
+    void forget() { any_.store(false); }
+    // How a call has ended.
+    Status status(const Control* control) const {
+        return any_.load() ? kNoMemory : control->stop.load() ? kCancelled : kOk;
+    }
+
+  private:
+    std::atomic<bool> any_{false};
 };
 
 // Memory of one worker for one sentence after the other.

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -169,10 +170,11 @@ struct RunningPlan {
     std::atomic<int64_t> next{0};      // ticket into the roots
     std::atomic<int64_t> remaining{0};
 
-    void divide() {
+    // Throws nothing, for the pool is taken already: without memory tasks go by tickets.
+    void divide() noexcept {
         if (threads < 2 || !plan->stays || plan->waits || plan->n >> 32) return;
-        parts.reset(new Part[static_cast<size_t>(threads)]);
-        for (int w = 0; w < threads; ++w) {
+        parts.reset(new (std::nothrow) Part[static_cast<size_t>(threads)]);
+        for (int w = 0; w < threads && parts; ++w) {
             parts[w].set(plan->n * w / threads, plan->n * (w + 1) / threads);
         }
     }

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 import valuesparse as vs
 from valuesparse.schedule import plan, record
@@ -88,6 +89,45 @@ def chain_infer_log_domain() -> Act:
 @operation
 def chain_infer_float32_per_edge() -> Act:
     return lambda: vs.infer(SINGLE, threads=2).marginals
+
+
+# Of more rows than one thread lists or sorts at a time.
+LISTED = vs.Chain(np.sin(np.arange(20_000.0)).reshape(-1, 5), np.eye(5), lengths=[20] * 200)
+
+
+@operation
+def chain_keep() -> Act:
+    def act() -> Any:
+        found = vs.infer(LISTED, keep=0.1, threads=2).sparse()
+        return found.indices, found.data
+
+    return act
+
+
+@operation
+def chain_top() -> Act:
+    r = vs.infer(LISTED)
+    return lambda: r.top(2, threads=2)
+
+
+@operation
+def chain_listed() -> Act:
+    """A model of listed pairs, made and asked."""
+    pairs = csr_array(np.where(np.arange(900).reshape(30, 30) % 11 == 0, 1.5, 0.0))
+
+    def act() -> Any:
+        table = vs.SparseTransition(pairs, default=-1.0)
+        return vs.infer(vs.Chain(np.sin(np.arange(1500.0)).reshape(50, 30), table)).marginals
+
+    return act
+
+
+@operation
+def chain_cut() -> Act:
+    """A chain that is cut into chunks where its messages agree."""
+    own = np.random.default_rng(0)
+    chain = vs.Chain(3 * own.normal(size=(900, 20)), 3 * own.normal(size=(20, 20)))
+    return lambda: vs.infer(chain, threads=2).marginals
 
 
 @operation

@@ -33,6 +33,9 @@ NAMES = (HERE / "operations.txt").read_text().split()
 # One or two of each engine: the rest is slow.
 QUICK = [
     "chain_infer",
+    "chain_cut",
+    "chain_listed",
+    "chain_top",
     "chain_islands",
     "tree_build_and_ask",
     "graph_build",
@@ -42,6 +45,7 @@ QUICK = [
     "tagger_open",
     "dictionary",
     "read_and_write",
+    "parse_relaxed",
 ]
 
 
