@@ -171,7 +171,7 @@ class BuildExt(build_ext):
         """Return the object file of one level."""
         folder = os.path.join(self.build_temp, f"level_{level.lower()}")
         macros = [("VS_LEVEL", f"VS_LEVEL_{level}"), ("VS_NS", f"level_{level.lower()}")]
-        return self.compile_apart(ext, source, folder, flags, [*macros, *built])
+        return self.compile_apart(ext, source, folder, flags, macros)
 
     def compile_apart(
         self,

@@ -292,7 +292,8 @@ def as_states(
     if n and given.dtype.kind not in "iu":
         raise ValueError(f"states must be integers, got dtype {given.dtype}")
     if n and given.dtype == np.int64 and np.ndim(cards) == 0 and least == 0:
-        wrong = bool(given.view(np.uint64).max() >= cards)  # no state below 0 is small there
+        # As unsigned numbers negative states are the largest: one sweep in place of two.
+        wrong = bool(given.view(np.uint64).max() >= cards)
     else:
         above = given.max() >= cards if n and np.ndim(cards) == 0 else (given >= cards).any()
         wrong = bool(n and (above or given.min() < least))

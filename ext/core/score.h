@@ -9,18 +9,18 @@
 
 namespace vs {
 
-// Two numbers, which processors add at once.
+// Two numbers, which processors add at once. MSVC has no vector_size: there they are two doubles.
 #if defined(__GNUC__)
-typedef double Pair __attribute__((vector_size(16)));
+typedef double TwoDoubles __attribute__((vector_size(16)));
 #else
-struct Pair {
+struct TwoDoubles {
     double number[2];
     double& operator[](int i) { return number[i]; }
     double operator[](int i) const { return number[i]; }
-    friend Pair operator+(Pair a, Pair b) {
+    friend TwoDoubles operator+(TwoDoubles a, TwoDoubles b) {
         return {{a.number[0] + b.number[0], a.number[1] + b.number[1]}};
     }
-    friend Pair operator-(Pair a, Pair b) {
+    friend TwoDoubles operator-(TwoDoubles a, TwoDoubles b) {
         return {{a.number[0] - b.number[0], a.number[1] - b.number[1]}};
     }
 };
@@ -32,17 +32,13 @@ class ScoreSum {
   public:
     VS_INLINE void add(double x) {
         next_ = !next_;
-        add(next_ ? Pair{0.0, x} : Pair{x, 0.0});
+        add(next_ ? TwoDoubles{0.0, x} : TwoDoubles{x, 0.0});
     }
     // A term to each.
-    VS_INLINE void add(Pair x) {  // as add_to()
-        const Pair t = value_ + x, more = t - value_;
-        rest_ = rest_ + ((value_ - (t - more)) + (x - more));
-        value_ = t;
-    }
+    VS_INLINE void add(TwoDoubles x) { add_to(value_, rest_, x); }
     double total() const {
         constexpr double none = -std::numeric_limits<double>::infinity();
-        if (!(value_[0] > none && value_[1] > none)) return none;
+        if (value_[0] == none || value_[1] == none) return none;
         Sum sum;
         for (int i = 0; i < 2; ++i) {
             sum.add(value_[i]);
@@ -52,7 +48,7 @@ class ScoreSum {
     }
 
   private:
-    Pair value_ = {0.0, 0.0}, rest_ = {0.0, 0.0};
+    TwoDoubles value_ = {0.0, 0.0}, rest_ = {0.0, 0.0};
     bool next_ = true;
 };
 

@@ -7,9 +7,11 @@
 
 namespace vs {
 
-VS_INLINE void add_to(double& value, double& rest, double x) {
-    const double t = value + x, more = t - value;
-    rest += (value - (t - more)) + (x - more);
+// T: a double, or a few side by side.
+template <class T>
+VS_INLINE void add_to(T& value, T& rest, T x) {
+    const T t = value + x, more = t - value;
+    rest = rest + ((value - (t - more)) + (x - more));
     value = t;
 }
 

@@ -1,21 +1,6 @@
 // Compiled once per SIMD level (VS_LEVEL); see setup.py.
 #include "dependency/level.h"
 
-#if VS_LEVEL == VS_LEVEL_V4 && defined(VS_HAVE_V3)
-
-namespace VS_NS {
-
-// Rows of a sentence are short: on a processor of level 4, vectors of level 3 took 0.8 to 0.95 of
-// the time.
-template <>
-const vs::dependency::Level* table<vs::dependency::Level>() {
-    return level_v3::table<vs::dependency::Level>();
-}
-
-}  // namespace VS_NS
-
-#else
-
 #include "dependency/edmonds.h"
 #include "dependency/grandparents_run.h"
 #include "dependency/lanes.h"
@@ -90,5 +75,3 @@ const vs::dependency::Level* table<vs::dependency::Level>() {
 }
 
 }  // namespace VS_NS
-
-#endif

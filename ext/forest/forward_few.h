@@ -1,5 +1,5 @@
-// Forward messages of chains of a few labels that lie side by side (path_abreast.h): they stay in
-// registers from position to position. Bits are the same.
+// Forward messages of chains of a few labels that lie side by side: they stay in registers from
+// position to position. Bits are those of Abreast::advance_any() (path_abreast.h).
 #pragma once
 
 #include <cstring>
@@ -12,7 +12,7 @@
 
 namespace VS_NS {
 
-// What adds up along the forward messages of lanes.
+// Sums along the forward messages of lanes.
 template <class D>
 class ForwardSums {
   public:
@@ -28,7 +28,8 @@ class ForwardSums {
     ForwardSums() {
         for (int r = 0; r < N; ++r) lowest[r] = T(1);
     }
-    // Takes the exponents of `high`; count() takes them into account, some rows later.
+    // Adds the exponents of `high`, which is not negative, in the width of T: so they stay in
+    // vectors. 32 bits hold those of a few rows; then count() takes them.
     VS_INLINE void scale() {
         Bits bits[N];
         std::memcpy(bits, high, sizeof(high));
@@ -72,7 +73,7 @@ int forward_stops(const D& d, const Lane<D>* lanes, int m, int64_t* stops) {
     return n;
 }
 
-// BOTH: as Abreast::advance().
+// BOTH: local factors are kept behind the messages, for the way back.
 template <class D, int K, bool BOTH>
 class ForwardFew {
   public:
@@ -85,6 +86,7 @@ class ForwardFew {
     using Top = typename Scores::Top;
     static constexpr int N = V::N, kSize = K * N;
 
+    // send() sums a column in one block, in the order of columns_abreast().
     static bool serves(const D& d) {
         return d.K == K && !d.g.lone && rows_of_block<T>(d.g.width(0)) >= K;
     }
@@ -204,11 +206,7 @@ class ForwardFew {
     VS_INLINE void add(const Top& top) {
         Wide shift[kWide];
         Scores::widen(top, shift);
-        each<kWide>([&](auto q) VS_INLINE_LAMBDA {  // as Sum::add
-            const Wide sum = value_[q] + shift[q], more = sum - value_[q];
-            rest_[q] = rest_[q] + ((value_[q] - (sum - more)) + (shift[q] - more));
-            value_[q] = sum;
-        });
+        each<kWide>([&](auto q) VS_INLINE_LAMBDA { vs::add_to(value_[q], rest_[q], shift[q]); });
     }
 
     ForwardSums<D>& sums_;

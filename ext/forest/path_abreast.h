@@ -75,11 +75,11 @@ class Abreast {
         psi_ = a_ + padded;
         p_ = psi_ + padded;
         row_ = scratch.array<In>(kAtOnce * d.Kp);
-        lone_ = scratch.array<T>(d.Kp);
-        if (lone_) d.clear(lone_);
+        lane_row_ = scratch.array<T>(d.Kp);
+        if (lane_row_) d.clear(lane_row_);
         step_ = keep == Keep::kBoth ? 2 * size_ : size_;
         kept_ = keep == Keep::kNothing ? nullptr : scratch.array<T>(step_ * rows_);
-        return scores_.open(d, scratch) && y_ && row_ && lone_ &&
+        return scores_.open(d, scratch) && y_ && row_ && lane_row_ &&
                (kept_ != nullptr) == (keep != Keep::kNothing);
     }
     // Whether all went well in lane r.
@@ -89,7 +89,7 @@ class Abreast {
 
     // Forward messages. False: cancelled.
     bool forward(const Exact<D>& engine, const D& d, Ticker& ticker) {
-        sums_.plain = d.e.positive;
+        forward_.plain = d.e.positive;
         int64_t stops[4 * N + 1];
         const int n_stops = forward_stops(d, lanes_, m_, stops);
         for (int64_t i = 0; i < last_;) {
@@ -104,7 +104,7 @@ class Abreast {
             for (int r = 0; r < m_; ++r) {
                 if (end == lanes_[r].enter) run_in(engine, d, r, block(end - 1));
                 if (end != lanes_[r].last) continue;
-                if (!summed) sums(d.K, block(end - 1));
+                if (!summed) sum_last(d.K, block(end - 1));
                 summed = true;
                 end_forward(d, r, block(end - 1));
             }
@@ -149,9 +149,9 @@ class Abreast {
                     if (at < i && at + 1 > end) end = at + 1;
                 }
             }
-            const bool go = !meets        ? retreat<false, false>(d, ticker, i, end)
-                            : sums_.plain ? retreat<true, true>(d, ticker, i, end)
-                                          : retreat<false, true>(d, ticker, i, end);
+            const bool go = !meets           ? retreat<false, false>(d, ticker, i, end)
+                            : forward_.plain ? retreat<true, true>(d, ticker, i, end)
+                                             : retreat<false, true>(d, ticker, i, end);
             if (!go) return false;
             for (int r = 0; r < m_; ++r) {
                 if (end == lanes_[r].enter) end_backward(d, r);
@@ -173,11 +173,11 @@ class Abreast {
     T* block(int64_t i) { return kept_ ? kept_ + i * step_ : a_; }
     // A row of lane r out of numbers side by side.
     T* row_of(const D& d, int r, const T* from) const {
-        for (int k = 0; k < d.K; ++k) lone_[k] = from[k * N + r];
-        return lone_;
+        for (int k = 0; k < d.K; ++k) lane_row_[k] = from[k * N + r];
+        return lane_row_;
     }
     // The sums of all lanes' messages, as log_sum() makes them.
-    void sums(int K, const T* a) {
+    void sum_last(int K, const T* a) {
         V part[N];
         each<N>([&](auto j) VS_INLINE_LAMBDA { part[j] = V::set1(T(0)); });
         for (int k0 = 0; k0 < K; k0 += N) {
@@ -185,15 +185,15 @@ class Abreast {
                 if (k0 + j < K) part[j] = part[j] + V::load(a + (k0 + j) * N);
             });
         }
-        fold_apart(part).store(sum_);
+        fold_apart(part).store(last_sum_);
     }
 
-    // The largest scores of a row; `sums_.plain` stays where none is forbidden.
+    // The largest scores of a row; `forward_.plain` stays where none is forbidden.
     VS_INLINE Top largest(const D& d, const In* x) {
         bool plain;
         const Top top = scores_.largest(d.K, x, &plain);
         row_plain_ = d.e.positive && plain;
-        sums_.plain &= plain;
+        forward_.plain &= plain;
         return top;
     }
 
@@ -212,7 +212,7 @@ class Abreast {
     bool few(const D& d, Ticker& ticker, int64_t i, int64_t end, bool* go) {
         using Few = ForwardFew<D, K, BOTH>;
         if (!Few::serves(d)) return false;
-        *go = Few::run(scores_, sums_, d, ticker, m_, i, end, block(i), kept_ ? step_ : 0,
+        *go = Few::run(scores_, forward_, d, ticker, m_, i, end, block(i), kept_ ? step_ : 0,
                        [&](int64_t at) VS_INLINE_LAMBDA { ask_for<BOTH>(d, at); });
         return true;
     }
@@ -232,10 +232,10 @@ class Abreast {
     bool advance_any(const D& d, Ticker& ticker, int64_t i, int64_t end) {
         Wide value[kWide], rest[kWide];
         for (int q = 0; q < kWide; ++q) {
-            value[q] = Wide::load(sums_.value + q * Wide::N);
-            rest[q] = Wide::load(sums_.rest + q * Wide::N);
+            value[q] = Wide::load(forward_.value + q * Wide::N);
+            rest[q] = Wide::load(forward_.rest + q * Wide::N);
         }
-        V touched = V::load(sums_.touched), low = V::set1(T(1));
+        V touched = V::load(forward_.touched), low = V::set1(T(1));
         const V least = V::set1(d.least_untouched());
         if (i == 0) {
             for (int k = 0; k < size_; ++k) y_[k] = T(1);
@@ -245,7 +245,7 @@ class Abreast {
         for (const int64_t first = i; i < end && go; ++i, x += size_) {
             ask_for<BOTH>(d, i);
             if ((i - first) % kAtOnce == 0) {
-                sums_.count();
+                forward_.count();
                 x = scores_.look(d, end - i < kAtOnce ? end - i : kAtOnce);
             }
             const Top top = largest(d, x);
@@ -257,32 +257,28 @@ class Abreast {
                                : enter<BOTH, false>(d.K, x, top, normalise, a, least, &touched);
             if (normalise) {
                 const V by = powers(high, kAll);
-                sums_.scale();
+                forward_.scale();
                 const T* const psi = BOTH ? a + size_ : psi_;
                 row_plain_ ? scale<true>(d.K, psi, by, a) : scale<false>(d.K, psi, by, a);
             }
             Wide shift[kWide];
             ScoresAbreast<D>::widen(top, shift);
-            for (int q = 0; q < kWide; ++q) {  // as Sum::add
-                const Wide sum = value[q] + shift[q], more = sum - value[q];
-                rest[q] = rest[q] + ((value[q] - (sum - more)) + (shift[q] - more));
-                value[q] = sum;
-            }
+            for (int q = 0; q < kWide; ++q) vs::add_to(value[q], rest[q], shift[q]);
             go = ticker.go_on(m_);
         }
         for (int q = 0; q < kWide; ++q) {
-            value[q].store(sums_.value + q * Wide::N);
-            rest[q].store(sums_.rest + q * Wide::N);
+            value[q].store(forward_.value + q * Wide::N);
+            rest[q].store(forward_.rest + q * Wide::N);
         }
-        V::max(touched, least - low).store(sums_.touched);
-        sums_.count();
+        V::max(touched, least - low).store(forward_.touched);
+        forward_.count();
         return go;
     }
     // psi = exp(x - top) and a = psi * y, or where `normalise` the largest of that. Where psi is
-    // not kept, `touched` is above 0 from an entry of y below `least` on; PLAIN: the least entry.
+    // not kept, `extreme` is above 0 from an entry of y below `least` on; PLAIN: the least entry.
     template <bool BOTH, bool PLAIN>
     VS_INLINE V enter(int K, const In* x, const Top& top, bool normalise, T* a, V least,
-                      V* touched) {
+                      V* extreme) {
         const V floor = V::set1(Floor<T>::kMessage), kept = V::set1(D::kTouched);
         V high = V::set1(T(0));
         for (int k = 0; k < K; ++k) {
@@ -290,8 +286,8 @@ class Abreast {
             const V psi = scores_.template local<PLAIN>(x, k, top);
             if (BOTH || normalise) psi.store((BOTH ? a + size_ : psi_) + k * N);
             if (!BOTH) {  // as row_within; where nothing is forbidden no entry is 0
-                *touched =
-                    PLAIN ? V::min(*touched, y) : V::max(*touched, V::where_ge(y, kept, least - y));
+                *extreme =
+                    PLAIN ? V::min(*extreme, y) : V::max(*extreme, V::where_ge(y, kept, least - y));
             }
             put<PLAIN>(k, psi, y, psi * y, floor, normalise, a, &high);
         }
@@ -319,16 +315,17 @@ class Abreast {
     }
     // 2^-e of the exponents e of `high` in the lanes asked for, else 1.
     VS_INLINE V powers(V high, unsigned lanes) {
-        high.store(sums_.high);
+        high.store(forward_.high);
         if (lanes == kAll) {
-            V::min(V::load(sums_.lowest), high).store(sums_.lowest);
+            V::min(V::load(forward_.lowest), high).store(forward_.lowest);
             return high.over_power();
         }
         T by[N];
         for (int r = 0; r < N; ++r) {
             const bool asked = (lanes >> r & 1u) != 0;
-            by[r] = asked ? power_of_two(-exponent_of(sums_.high[r]), T(0)) : T(1);
-            if (asked && sums_.high[r] < sums_.lowest[r]) sums_.lowest[r] = sums_.high[r];
+            by[r] = asked ? power_of_two(-exponent_of(forward_.high[r]), T(0)) : T(1);
+            if (asked && forward_.high[r] < forward_.lowest[r])
+                forward_.lowest[r] = forward_.high[r];
         }
         return V::load(by);
     }
@@ -337,24 +334,24 @@ class Abreast {
         T* const row = row_of(d, r, a);
         engine.ran_in(s, row);
         for (int k = 0; k < d.K; ++k) a[k * N + r] = row[k];
-        sums_.begin(r);
+        forward_.begin(r);
     }
     void end_forward(const D& d, int r, const T* a) {
         Lane<D>& s = lanes_[r];
-        s.log_end = std::log(static_cast<double>(sum_[r]));
+        s.log_end = std::log(static_cast<double>(last_sum_[r]));
         if (s.left_f) {
             std::memcpy(s.left_f, row_of(d, r, a), sizeof(T) * static_cast<size_t>(d.Kp));
         }
-        s.shift.value = sums_.value[r];
-        s.shift.rest = sums_.rest[r];
-        s.scale = static_cast<double>(sums_.exponents[r]);
-        well_[r] = kept_range(r) && !(sums_.touched[r] > T(0));
+        s.shift.value = forward_.value[r];
+        s.shift.rest = forward_.rest[r];
+        s.scale = static_cast<double>(forward_.exponents[r]);
+        well_[r] = kept_range(r) && !(forward_.touched[r] > T(0));
     }
 
-    bool kept_range(int r) const { return exponent_of(sums_.lowest[r]) > D::kLowest; }
+    bool kept_range(int r) const { return exponent_of(forward_.lowest[r]) > D::kLowest; }
     void begin_backward(const D& d, int r) {
         for (int k = 0; k < d.K; ++k) y_[k * N + r] = T(1);
-        sums_.lowest[r] = T(1);
+        forward_.lowest[r] = T(1);
     }
     // The message into a chunk's own part.
     void enter_backward(const D& d, int r) {
@@ -474,7 +471,7 @@ class Abreast {
     T* psi_ = nullptr;               // (K, N): what is not kept
     T* p_ = nullptr;                 // (kAtOnce, K, N): products
     In* row_ = nullptr;              // (kAtOnce, Kp): marginals that nobody asked for
-    T* lone_ = nullptr;              // (Kp,): the row of one lane, 0 beyond K
+    T* lane_row_ = nullptr;          // (Kp,): the row of one lane, 0 beyond K
     T* kept_ = nullptr;              // (rows, 1 or 2, K, N): forward messages, local factors
     int64_t step_ = 0;               // from one position's to the next
     Keep keep_ = Keep::kNothing;
@@ -485,8 +482,8 @@ class Abreast {
     bool row_plain_ = false;  // nothing has been forbidden in this row
     bool well_[N];
     unsigned scaled_[D::kEvery];  // the lanes whose backward messages are scaled, by position
-    ForwardSums<D> sums_;
-    T sum_[N];                                        // of the last messages
+    ForwardSums<D> forward_;
+    T last_sum_[N];                                   // of the last messages
     T least_[N] = {}, most_[N] = {}, added_[N] = {};  // least mass; largest, all that floors added
 };
 

@@ -66,7 +66,7 @@ struct NoSink {
     void edge(A&&...) {}
 };
 
-// A lane without rows of its own.
+// A lane without rows of its own: null until lane_init().
 template <class D>
 void lane_begin(Lane<D>& s, const D& d, const vs::Chains& c, int64_t sequence,
                 typename D::Row out) {
@@ -82,6 +82,7 @@ void lane_begin(Lane<D>& s, const D& d, const vs::Chains& c, int64_t sequence,
     s.entry_f = s.entry_b = nullptr;
     s.true_f = s.true_b = nullptr;
     s.left_f = nullptr;
+    s.row = {};
     s.out = out ? out + s.begin * d.K : typename D::Row();
     s.alpha = s.psi_rows = nullptr;
     s.made_shift = nullptr;

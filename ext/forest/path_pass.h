@@ -70,10 +70,10 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
     const bool edges = sums || pass->pairwise || pass->log_left || pass->energies;
     const int64_t row = d.Kp * static_cast<int64_t>(sizeof(T));
     const int64_t most = chunks ? vs::kChunkBytes : vs::kStoredBytes;
-    bool beside = false;
-    if constexpr (kGoAbreast<D>) {
-        beside = !chunks && Abreast<D>::serves(d) && (!pass->compared || Beside<D>::kFits);
-    }
+    bool serves = false;
+    if constexpr (kGoAbreast<D>) serves = Abreast<D>::serves(d);
+    // Most sequences that go side by side never need rows of their own.
+    const bool without_rows = serves && !chunks && (!pass->compared || Beside<D>::kFits);
     const auto init = [&](Lane<D>& s, int64_t which, bool rows) {
         if (chunks) {
             return chunk_init(s, d, pass, which, scratch) && compared_init(pass, d, s, scratch);
@@ -112,11 +112,12 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
     bool ok = true;
     for (int r = 0; r < m; ++r) {
         which[r] = r;
-        ok = ok && init(lanes[r], first + r, !beside);
+        ok = ok && init(lanes[r], first + r, !without_rows);
     }
     if constexpr (kGoAbreast<D>) {
         const bool fits = pass->one_way || lanes[0].last * row <= most;
-        if (ok && fits && Abreast<D>::serves(d)) {
+        bool again = without_rows;
+        if (ok && fits && serves) {
             const vs::Scratch::Mark mark = scratch.mark();
             if (edges && !sink.open(d, m, true, scratch)) return end_all(vs::kNoMemory);
             const int left =
@@ -125,9 +126,9 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
             if (left < 0) return end_all(vs::kCancelled);
             m = left;
             scratch.rewind(mark);
-            beside = true;
+            again = true;
         }
-        for (int r = 0; beside && r < m && ok; ++r) ok = init(lanes[r], first + which[r], true);
+        for (int r = 0; again && r < m && ok; ++r) ok = init(lanes[r], first + which[r], true);
     }
     if (m == 0) return;
     if (ok && pass->one_way) {

@@ -55,9 +55,9 @@ ForestPlan plan_path(const Chains& c, const std::vector<int64_t>& order, const C
     const double labels = static_cast<double>(c.n_labels);
     const size_t together = static_cast<size_t>(sequences_together(c, narrow));
     const size_t n_cut = cuts.end.size();
-    int64_t cut = 0, rest = 0;  // positions of those that are cut, and of the others
-    for (size_t i = 0; i < order.size(); ++i) (i < n_cut ? cut : rest) += length(c, order[i]);
-    plan.nanoseconds = cost * static_cast<double>(cut + rest);
+    int64_t all = 0;  // positions
+    for (const int64_t s : order) all += length(c, s);
+    plan.nanoseconds = cost * static_cast<double>(all);
     add_chunks(cuts, sequences_together(c, narrow), cost,
                expectations ? sums_of(expectations, labels) : 1e300, plan, [](const Chunk& part) {
                    return static_cast<double>(part.end - part.first + part.last - part.begin - 2);
@@ -82,18 +82,20 @@ ForestPlan plan_path(const Chains& c, const std::vector<int64_t>& order, const C
             for (int64_t b : met) plan.tasks.edge(a, b);
         }
     }
-    for (size_t i = n_cut; i < n_cut + plan.n_split; ++i) rest -= length(c, order[i]);
+    int64_t rest = all;
+    for (size_t i = 0; i < n_cut + plan.n_split; ++i) rest -= length(c, order[i]);
     // Sizes of groups depend on the data alone: sums over tasks must not show the threads.
     const double left = cost * static_cast<double>(rest);
     double target = std::min(std::max(left / 64.0, 10e3), 2e6);
     if (expectations) {
         target = std::max(target, left / sums_of(expectations, labels));
     }
-    const double least = target / cost;
+    const double positions = target / cost;
     for (size_t i = n_cut + plan.n_split; i < order.size();) {
         int64_t sum = 0;
         size_t j = i;
-        while (j < order.size() && (static_cast<double>(sum) < least || (j - i) % together != 0)) {
+        while (j < order.size() &&
+               (static_cast<double>(sum) < positions || (j - i) % together != 0)) {
             sum += length(c, order[j++]);
         }
         const int64_t first = static_cast<int64_t>(i), last = static_cast<int64_t>(j);

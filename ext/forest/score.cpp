@@ -120,21 +120,23 @@ class Scores {
                                       : static_cast<double>(unary[*state]));
         // The state and the edge j places on.
         const auto local = [&](int64_t j) { return static_cast<double>(unary[j * K + state[j]]); };
-        const auto pair = [&](int64_t j) {
+        const auto edge_at = [&](int64_t j) {
             return static_cast<double>(edge[j * table + state[j - 1] * K + state[j]]);
         };
         for (++i, ++state, unary += K; i + 4 <= last; i += 4, state += 4) {
-            const Pair first = Pair{local(0), local(2)} + Pair{pair(0), pair(2)};
-            const Pair second = Pair{local(1), local(3)} + Pair{pair(1), pair(3)};
-            sum.add(first + second);  // rounded once, as each term has been
+            const TwoDoubles first =
+                TwoDoubles{local(0), local(2)} + TwoDoubles{edge_at(0), edge_at(2)};
+            const TwoDoubles second =
+                TwoDoubles{local(1), local(3)} + TwoDoubles{edge_at(1), edge_at(3)};
+            sum.add(first + second);  // without the rests of two positions: 2 ulp of their size
             unary += 4 * K;
             edge += 4 * table;
         }
-        if (i < last) {  // up to three: no branch that no processor guesses
+        if (i < last) {  // one to three, without a branch that would be guessed wrong; x[0]: none
             const int64_t more = last - i, second = more > 1 ? 1 : 0, third = more > 2 ? 2 : 0;
-            const double x[4] = {0.0, local(0) + pair(0), local(second) + pair(second),
-                                 local(third) + pair(third)};
-            sum.add(Pair{x[1] + x[more > 2 ? 3 : 0], x[more > 1 ? 2 : 0]});
+            const double x[4] = {0.0, local(0) + edge_at(0), local(second) + edge_at(second),
+                                 local(third) + edge_at(third)};
+            sum.add(TwoDoubles{x[1] + x[more > 2 ? 3 : 0], x[more > 1 ? 2 : 0]});
         }
         if (last < end && i <= last) sum.add(of(last, position_of(c_, s, last)));
         return sum.total();

@@ -55,13 +55,13 @@ class ScoresAbreast {
         for (int r = 0; r < N; ++r) from_[r] += rows * d.K;
         return x_;
     }
-    // The largest scores of a row, 0 where all are forbidden; `plain`: none is. FEW: so many
-    // labels, or any number.
+    // The largest scores of a row, 0 where all are forbidden; `plain`: none is. FEW: K, where the
+    // compiler knows it, or 0.
     template <int FEW = 0>
     VS_INLINE Top largest(int K, const In* x, bool* plain) const {
         S high[kScores], low[kScores];
         each<kScores>([&](auto q) VS_INLINE_LAMBDA { high[q] = low[q] = S::load(x + q * S::N); });
-        const auto add = [&](int k) VS_INLINE_LAMBDA {
+        const auto see = [&](int k) VS_INLINE_LAMBDA {
             each<kScores>([&](auto q) VS_INLINE_LAMBDA {
                 const S v = S::load(x + k * N + q * S::N);
                 high[q] = S::max(high[q], v);
@@ -69,9 +69,9 @@ class ScoresAbreast {
             });
         };
         if constexpr (FEW > 0) {
-            each<FEW - 1>([&](auto k) VS_INLINE_LAMBDA { add(k + 1); });
+            each<FEW - 1>([&](auto k) VS_INLINE_LAMBDA { see(k + 1); });
         } else {
-            for (int k = 1; k < K; ++k) add(k);
+            for (int k = 1; k < K; ++k) see(k);
         }
         const S finite = S::set1(ExpConst<In>::kMostNegative);
         bool all = true;
@@ -97,7 +97,7 @@ class ScoresAbreast {
             return PLAIN ? exp_floor<T>(v - top.part[0]) : exp_shifted<T>(v, top.part[0]);
         }
     }
-    // Of two scores, none of which is forbidden: by how much the first is larger, and the
+    // For two scores, none of which is forbidden: by how much the first is larger, and the
     // exponential of the smaller less the larger.
     VS_INLINE void local_of_two(const In* x, V* apart, V* other) const {
         const S zero = S::set1(In(0));

@@ -94,11 +94,22 @@ def test_bits_of_each_alone(k: int, dtype: type) -> None:
 def test_bits_where_lanes_are_left(forbidden: float, extreme: float, dtype: type) -> None:
     """A few lanes hold what linear arithmetic in vectors does not, beside others that it does."""
     rng = np.random.default_rng(1)
-    for k in (2, 3, 5, 6, 9):
+    for k in (2, 3, 4, 5, 6, 9):
         for lengths in LENGTHS:
             model = random_chain(rng, lengths, k, forbidden=forbidden, extreme=extreme, dtype=dtype)
             if first_infeasible(model) is None:
                 assert_as_alone(model)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bits_of_two_labels_with_like_scores(dtype: type) -> None:
+    rng = np.random.default_rng(3)
+    for lengths in LENGTHS:
+        model = random_chain(rng, lengths, 2, dtype=dtype)
+        apart = np.array([0.0, -0.0, 1e-7, -1e-7, 1e-30, 40.0, -800.0, 1e28, -1e28], dtype)
+        model.unary[:, 1] = model.unary[:, 0] + rng.choice(apart, len(model.unary))
+        model.unary[rng.random(len(model.unary)) < 0.2] = rng.choice([0.0, -0.0])
+        assert_as_alone(model)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

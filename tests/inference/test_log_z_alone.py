@@ -212,6 +212,45 @@ def test_scores_of_chains_of_every_length(ends: str, per_edge: bool, dtype: type
         at += size
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("per_edge", [False, True])
+def test_scores_with_a_forbidden_term(per_edge: bool, dtype: type) -> None:
+    for size in range(1, 14):
+        for place in range(2 * size + 1):  # a position, an edge, an end; none
+            unary = np.ones((size, 2), dtype)
+            table = np.ones((size - 1, 2, 2) if per_edge else (2, 2), dtype)
+            ends = np.zeros((2, 2), dtype)
+            if place < size:
+                unary[place, 1] = -np.inf
+            elif place < 2 * size - 1:
+                table[(place - size, 1, 1) if per_edge else (1, 1)] = -np.inf
+            elif place < 2 * size:
+                ends[size % 2, 1] = -np.inf
+            for start, end in (ends, (None, ends[1] if ends[1].any() else None)):
+                model = vs.Chain(unary, table, lengths=[size], start=start, end=end)
+                forbidden = place < 2 * size - 1 or (
+                    place < 2 * size and (end if size % 2 else start) is not None
+                )
+                want = -np.inf if forbidden else 2.0 * size - 1.0
+                assert _forest.score(model, np.ones(size, np.int64))[0] == want
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "strided", "big-endian", "int32"])
+@pytest.mark.parametrize("wrong", ["below", "above", "least", "largest"])
+def test_wrong_states_are_named(wrong: str, layout: str) -> None:
+    model = vs.Chain(np.zeros((7, 3)), np.zeros((3, 3)), lengths=[4, 3])
+    states = np.array([0, 1, 2, 2, 1, 0, 2])
+    if layout == "strided":
+        states = np.repeat(states, 2)[::2]
+    elif layout != "contiguous":
+        states = states.astype(">i8" if layout == "big-endian" else np.int32)
+    assert np.isfinite(vs.log_prob(model, states)).all()
+    held = np.iinfo(states.dtype)
+    states[5] = {"below": -1, "above": 3, "least": held.min, "largest": held.max}[wrong]
+    with pytest.raises(ValueError, match=rf"states\[5\] is {states[5]}; .* run from 0 to 2"):
+        vs.log_prob(model, states)
+
+
 LITTLE_ROOM = """
 import resource, sys
 import numpy as np
