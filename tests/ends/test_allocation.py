@@ -46,6 +46,10 @@ QUICK = [
     "dictionary",
     "read_and_write",
     "parse_relaxed",
+    "cores",
+    "chain_tol_supports",
+    "hmm_gaussian",
+    "tree_factor",
 ]
 
 
