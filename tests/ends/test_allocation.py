@@ -47,8 +47,6 @@ QUICK = [
     "read_and_write",
     "parse_relaxed",
     "cores",
-    "chain_tol_supports",
-    "hmm_gaussian",
     "tree_factor",
 ]
 
