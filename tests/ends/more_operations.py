@@ -1,4 +1,4 @@
-"""Operations of certificates, hidden Markov models, few labels, and loopy inference on two threads."""
+"""Operations of certificates, hidden Markov models, few labels, and loops on two threads."""
 
 from __future__ import annotations
 
