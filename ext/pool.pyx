@@ -73,9 +73,9 @@ cdef extern from "pool/pool.h" namespace "vs" nogil:
         bint (*call_back)(Ask, void*, Control*, int*) noexcept
         void (*show_plan)(const Plan&, int) noexcept
     void c_run_plan "vs::run_plan"(const Plan&, Task, void*, int, Control*) noexcept
-    int c_get "vs::get_num_threads"() noexcept
+    int c_get "vs::get_num_threads"() except +
     void c_set "vs::set_num_threads"(int) noexcept
-    int c_hardware "vs::hardware_threads"() noexcept
+    int c_hardware "vs::hardware_threads"() except +
 
 
 cdef PoolApi _api

@@ -27,8 +27,8 @@ class Structured {
 
     // Doubles that a call of any verb may use.
     virtual int64_t scratch() const noexcept = 0;
-    // 0 or -inf.
-    virtual double log_potential(const int64_t* states) const noexcept = 0;
+    // 0 or -inf. May throw bad_alloc, and so may `joint`.
+    virtual double log_potential(const int64_t* states) const = 0;
     // The log mass, or with `best` the best score; -inf where nothing is possible. ratio (k,): the
     // log-ratio of state 1 to state 0 in the message to each variable, whatever its own message.
     virtual double send(const double* in, bool best, double* ratio,
@@ -92,7 +92,7 @@ class Structured {
     // P(y_a = y_b = 1) of `count` pairs (a, b): one run for each a that differs from the one
     // before it. Scratch: `scratch()` + 5 k.
     virtual double joint(const double* in, int64_t count, const int64_t* pairs, double* out,
-                         double* work) const noexcept {
+                         double* work) const {
         double *p = work + scratch() + k_, *c = p + k_, *held = c + k_;
         const double mass = sum_product(in, p, c, work);
         double on = 0.0;

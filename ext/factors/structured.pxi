@@ -7,14 +7,14 @@ cdef extern from "factors/kinds.h" namespace "vs::factors" nogil:
     cdef cppclass CppStructured "vs::factors::Structured":
         int64_t size()
         int64_t scratch()
-        double log_potential(const int64_t*)
+        double log_potential(const int64_t*) except +
         double send(const double*, bool, double*, double*)
         double best(const double*, int64_t*, double*)
         bool project(double*, double*)
         double sum_product(const double*, double*, double*, double*)
         bint grown(const double*)
         double mass(const double*, double*)
-        double joint(const double*, int64_t, const int64_t*, double*, double*)
+        double joint(const double*, int64_t, const int64_t*, double*, double*) except +
     ctypedef CppStructured* Own "const vs::factors::Structured*"
     CppStructured* make(const string&, int64_t, const int64_t*, int64_t) except +
     ctypedef double (*Send)(void*, const double*, bool, double*) noexcept

@@ -26,7 +26,7 @@ class Tree final : public Structured {
         return 2 * size_of_scores() + 2 * n_ + g_trees->scratch_size(kind_, n_);
     }
 
-    double log_potential(const int64_t* states) const noexcept override {
+    double log_potential(const int64_t* states) const override {
         std::vector<int64_t> heads(static_cast<size_t>(n_ + 1), -1);
         for (int64_t i = 0; i < k_; ++i) {
             if (states[i] == 0) continue;
@@ -49,7 +49,7 @@ class Tree final : public Structured {
         double mass;
         if (best && kind_ == dependency::Kind::kTree) {
             mass = g_trees->best(kind_, s, reinterpret_cast<int64_t*>(found), work);
-            held(s, scores, ratio, reinterpret_cast<int64_t*>(found), work);
+            held(s, scores, ratio, reinterpret_cast<int64_t*>(found), found + n_ + 1, work);
         } else {
             dependency::Arcs arcs;
             arcs.ratio = found;
@@ -81,7 +81,7 @@ class Tree final : public Structured {
 
     // A tree's come from 2x2 minors, all pairs in one run.
     double joint(const double* in, int64_t count, const int64_t* pairs, double* out,
-                 double* work) const noexcept override {
+                 double* work) const override {
         if (kind_ != dependency::Kind::kTree) return Structured::joint(in, count, pairs, out, work);
         double *scores = work, *forced = scores + 2 * size_of_scores(), *more = forced + 2 * n_;
         const double base = read(in, scores, forced);
@@ -162,15 +162,14 @@ class Tree final : public Structured {
     }
 
     // ratio (k,): the best score with an arc, less its own, minus the best without it: two runs for
-    // each.
+    // each. column (n + 1,) is scratch: without memory nothing could be said here.
     void held(const dependency::Sentence& s, double* scores, double* ratio, int64_t* heads,
-              double* work) const noexcept {
-        std::vector<double> column(static_cast<size_t>(n_ + 1));
+              double* column, double* work) const noexcept {
         for (int64_t i = 0; i < k_; ++i) {
             const int64_t m = modifier(i);
             const auto each = [&](auto act) {
                 for (int64_t h = 0; h <= n_; ++h) {
-                    act(&scores[h * (n_ + 1) + m], &column[static_cast<size_t>(h)]);
+                    act(&scores[h * (n_ + 1) + m], &column[h]);
                 }
             };
             each([](double* own, double* kept) {

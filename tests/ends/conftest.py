@@ -3,6 +3,7 @@
 collect_ignore = [
     "crf_operations.py",
     "failing_child.py",
+    "more_operations.py",
     "operations.py",
     "parse_operations.py",
     "tree_operations.py",

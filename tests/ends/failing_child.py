@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import crf_operations  # noqa: F401
+import more_operations  # noqa: F401
 import parse_operations  # noqa: F401
 import tree_operations  # noqa: F401
 from operations import OPERATIONS, digest

@@ -46,6 +46,8 @@ QUICK = [
     "dictionary",
     "read_and_write",
     "parse_relaxed",
+    "cores",
+    "tree_factor",
 ]
 
 
