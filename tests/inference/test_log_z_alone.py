@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 from checks import assert_same_bits, chain, refused
-from children import run
+from children import SANITIZERS, run
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import Arrays, enumerate_chain, first_infeasible, sequences, tolerance
@@ -277,6 +277,7 @@ except MemoryError:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
+@pytest.mark.skipif(bool(SANITIZERS), reason="sanitizers have allocators of their own")
 @pytest.mark.parametrize("kind", ["chain", "tree"])
 def test_log_prob_takes_no_memory_of_the_size_of_the_marginals(kind: str) -> None:
     done = run(LITTLE_ROOM, kind)
