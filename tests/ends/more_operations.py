@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from operations import BINARY, Act, grid, operation
+from operations import BINARY, OPERATIONS, Act, grid, operation, questions
 from operations import TREE as SMALL_TREE
 
 import valuesparse as vs
@@ -60,8 +60,7 @@ def certified(name: str, model: Any, **how: Any) -> None:
 
         return act
 
-    prepare.__name__ = name
-    operation(prepare)
+    OPERATIONS[name] = prepare
 
 
 certified("chain_tol", CHAIN, tol=1e-3)
@@ -85,8 +84,7 @@ def islands(name: str, model: Any, zeta: float) -> None:
 
         return act
 
-    prepare.__name__ = name
-    operation(prepare)
+    OPERATIONS[name] = prepare
 
 
 islands("chain_certify", CHAIN, 0.6)
@@ -148,8 +146,7 @@ def on_two_threads(name: str, graph: vs.FactorGraph, method: Any) -> None:
 
         return act
 
-    prepare.__name__ = name
-    operation(prepare)
+    OPERATIONS[name] = prepare
 
 
 for schedule in ("residual", "rounds", "tree"):
@@ -193,30 +190,7 @@ def relax_candidates() -> Act:
     return act
 
 
-@operation
-def few_labels_sample() -> Act:
-    return lambda: vs.sample(FEW, 20, np.random.default_rng(1), threads=2)
-
-
-@operation
-def few_labels_pairwise() -> Act:
-    r = vs.infer(FEW)
-    return lambda: r.pairwise(threads=2).copy()
-
-
-@operation
-def few_labels_entropy() -> Act:
-    r = vs.infer(FEW)
-    return lambda: r.entropy(threads=2).copy()
-
-
-@operation
-def few_labels_n_best() -> Act:
-    def act() -> Any:
-        d = vs.decode(FEW, n_best=3, threads=2)
-        return d.states, d.score
-
-    return act
+questions("few_labels", FEW, best=3, samples=20)
 
 
 def by_dual_decomposition(graph: vs.FactorGraph) -> Act:

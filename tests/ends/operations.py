@@ -144,10 +144,32 @@ def chain_islands_log_domain() -> Act:
     return lambda: vs.infer(HARD, zeta=0.9, threads=2).marginals
 
 
-@operation
-def chain_pairwise() -> Act:
-    r = vs.infer(CHAIN)
-    return lambda: r.pairwise(threads=2).copy()
+def questions(name: str, model: Any, *, best: int, samples: int) -> None:
+    """Add what is asked of a chain of any number of labels."""
+
+    def pairwise() -> Act:
+        r = vs.infer(model)
+        return lambda: r.pairwise(threads=2).copy()
+
+    def entropy() -> Act:
+        r = vs.infer(model)
+        return lambda: r.entropy(threads=2).copy()
+
+    def n_best() -> Act:
+        def act() -> Any:
+            d = vs.decode(model, n_best=best, threads=2)
+            return d.states, d.score
+
+        return act
+
+    def sample() -> Act:
+        return lambda: vs.sample(model, samples, np.random.default_rng(1), threads=2)
+
+    for prepare in (pairwise, entropy, n_best, sample):
+        OPERATIONS[f"{name}_{prepare.__name__}"] = prepare
+
+
+questions("chain", CHAIN, best=4, samples=3)
 
 
 @operation
@@ -157,32 +179,12 @@ def chain_expectations() -> Act:
 
 
 @operation
-def chain_entropy() -> Act:
-    r = vs.infer(CHAIN)
-    return lambda: r.entropy(threads=2).copy()
-
-
-@operation
 def chain_decode() -> Act:
     def act() -> Any:
         d = vs.decode(CHAIN, threads=2)
         return d.states, d.score
 
     return act
-
-
-@operation
-def chain_n_best() -> Act:
-    def act() -> Any:
-        d = vs.decode(CHAIN, n_best=4, threads=2)
-        return d.states, d.score
-
-    return act
-
-
-@operation
-def chain_sample() -> Act:
-    return lambda: vs.sample(CHAIN, 3, np.random.default_rng(1), threads=2)
 
 
 @operation
