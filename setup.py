@@ -353,6 +353,7 @@ extensions = [
             "ext/messages/pairs.cpp",
             "ext/messages/pairs_layout.cpp",
             "ext/messages/pairs_values.cpp",
+            "ext/messages/pieces.cpp",
             "ext/messages/resistance.cpp",
             "ext/messages/scopes.cpp",
             "ext/messages/structured_factor.cpp",

@@ -1,10 +1,11 @@
-#include "messages/crossings.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <memory>
 #include <new>
+
+#include "messages/field.h"
+#include "pool/blocks.h"
 
 namespace vs::messages {
 
@@ -45,6 +46,39 @@ void Network::Field::path(int64_t u, int64_t v,
     steps.insert(steps.end(), down.rbegin(), down.rend());
 }
 
+void Network::Field::assess_terms() {
+    const int64_t tables = blocks_of(joint), vectors = blocks_of(q);
+    const auto pairs = static_cast<int64_t>(crossing.size());
+    const int64_t blocks = tables + vectors + (pairs + kCrossings - 1) / kCrossings;
+    // Tables: E[score] + H. Vectors: E[score] + (1 - degree) H.
+    const auto terms = [](const Numbers& p, const Numbers& score, const Numbers& entropies,
+                          const Numbers* weight, int64_t i) {
+        const int64_t n = std::min(kEntries, static_cast<int64_t>(p.size()) - i);
+        return level().terms({n, weight ? weight->data() + i : nullptr, p.data() + i,
+                              score.data() + i, entropies.data() + i});
+    };
+    const auto copy = [](const double* from, Numbers* into, int64_t i) {
+        const int64_t n = std::min(kEntries, static_cast<int64_t>(into->size()) - i);
+        std::copy(from + i, from + i + n, into->begin() + i);
+    };
+    run_blocks(*g_pool, "terms", blocks, 1, threads, control, [&](int64_t b, int64_t) {
+        if (b < tables) {
+            copy(own_table.data(), &next_table, b * kEntries);
+            parts[at(b)] = terms(joint, held_table, counts, &counts, b * kEntries);
+        } else if (b < tables + vectors) {
+            copy(local, &next_node, (b - tables) * kEntries);
+            parts[at(b)] = terms(q, held_local, share, nullptr, (b - tables) * kEntries);
+        } else {
+            const int64_t first = (b - tables - vectors) * kCrossings;
+            parts[at(b)] = assess_block(first, std::min(pairs, first + kCrossings));
+        }
+    });
+    for (int64_t b = 0; b < blocks; ++b) {
+        value += parts[at(b)].value;
+        scale += parts[at(b)].scale;
+    }
+}
+
 // The bound E_q[score] + H(q), with H(q) = sum_f H(q_f) + sum_v (1 - degree_v) H(q_v), and where a
 // whole step leads. A pair f outside the forest, theta(u, y), whose path is u = x_0, .., x_n = v:
 //
@@ -54,9 +88,8 @@ void Network::Field::path(int64_t u, int64_t v,
 //   table of (x_i, x_{i+1}) += E[theta | x, z] = sum_y towards_i(x, y) ahead_{i+1}(z, y)
 //   node of x_i, 0 < i < n, -= E[theta | x] = sum_y towards_i(x, y) ahead_i(x, y)
 void Network::Field::assess(bool joints) {
-    next_node.assign(local, local + l.var_at_.back());
-    next_table = own_table;
     value = scale = 0.0;
+    assess_terms();
     bool zero = false;
     const auto add = [&](double weight, double x) {
         if (!(weight > 0.0)) return;
@@ -72,17 +105,6 @@ void Network::Field::assess(bool joints) {
             add(on[j], -m[2 * j + 1]);
         }
     }
-    // Tables: E[score] + H. Vectors: E[score] + (1 - degree) H.
-    const auto add_terms = [&](const Numbers& weight, const Numbers& p, const Numbers& score,
-                               const Numbers& entropies) {
-        const Sums sums =
-            level().terms({static_cast<int64_t>(p.size()), weight.empty() ? nullptr : weight.data(),
-                           p.data(), score.data(), entropies.data()});
-        value += sums.value;
-        scale += sums.scale;
-    };
-    add_terms(counts, joint, held_table, counts);
-    add_terms({}, q, held_local, share);
     for (int64_t i : never_table) zero = zero || joint[at(i)] > 0.0;
     for (int64_t i : never_local) zero = zero || q[at(i)] > 0.0;
     std::vector<std::pair<int64_t, int64_t>> steps;
@@ -201,8 +223,10 @@ struct Network::Climb {
     Status status = kOk;
 
     explicit Climb(Field field) : now(std::move(field)) {}
-    // `caller`: this is the thread that polls.
-    void go(int64_t max_iterations, double tolerance, bool caller, Control* control);
+    // From these parameters on; those of factors outside the forest do not count. `caller`: this is
+    // the thread that polls.
+    void go(const double* node, const double* table, int64_t max_iterations, double tolerance,
+            bool caller);
 
   private:
     // A field before a step, and where a whole step leads.
@@ -210,25 +234,67 @@ struct Network::Climb {
         Numbers q, joint, node, table, next_node, next_table;
         double value;
     } before;
+    // f(i, -1, block) for blocks of vectors that begin at i, f(-1, i, block) for those of tables.
+    template <class F>
+    void each_block(const F& f) {
+        const int64_t vectors = Field::blocks_of(now.q), tables = Field::blocks_of(now.joint);
+        run_blocks(*g_pool, "steps", vectors + tables, 1, now.threads, now.control,
+                   [&](int64_t b, int64_t) {
+                       const bool first = b < vectors;
+                       f(first ? b * kEntries : -1, first ? -1 : (b - vectors) * kEntries, b);
+                   });
+    }
     // A share of that way.
     void step_to(double step);
+    // The largest change of a probability since before the step.
+    double moved();
 };
 
 void Network::Climb::step_to(double step) {
-    const auto mix = [step](const Numbers& a, const Numbers& b, Numbers* out) {
+    const auto mix = [step](const Numbers& a, const Numbers& b, Numbers* out, int64_t i) {
         // No factor is 0: -inf stays.
-        for (size_t x = 0; x < a.size(); ++x) {
+        const size_t last = std::min(a.size(), at(i + kEntries));
+        for (size_t x = at(i); x < last; ++x) {
             (*out)[x] = step == 1.0 ? b[x] : (1.0 - step) * a[x] + step * b[x];
         }
     };
-    mix(before.node, before.next_node, &now.node);
-    mix(before.table, before.next_table, &now.table);
+    each_block([&](int64_t vectors, int64_t tables, int64_t) {
+        if (vectors >= 0) mix(before.node, before.next_node, &now.node, vectors);
+        if (tables >= 0) mix(before.table, before.next_table, &now.table, tables);
+    });
+}
+
+double Network::Climb::moved() {
+    const auto most = [](const Numbers& a, const Numbers& b, int64_t i) {
+        double largest = 0.0;
+        const size_t last = std::min(a.size(), at(i + kEntries));
+        for (size_t x = at(i); x < last; ++x) largest = std::max(largest, std::fabs(a[x] - b[x]));
+        return largest;
+    };
+    // Without fields single variables stay at 1/2 while their joints move.
+    each_block([&](int64_t vectors, int64_t tables, int64_t block) {
+        now.parts[at(block)].value = vectors >= 0 ? most(now.q, before.q, vectors)
+                                                  : most(now.joint, before.joint, tables);
+    });
+    double largest = 0.0;
+    const int64_t blocks = Field::blocks_of(now.q) + Field::blocks_of(now.joint);
+    for (int64_t b = 0; b < blocks; ++b) largest = std::max(largest, now.parts[at(b)].value);
+    return largest;
 }
 
 // (node, table) <- (1 - step) (node, table) + step (next): half as far until neither the value
 // nor the bound falls, and the next time twice as far as that, at most the whole way.
-void Network::Climb::go(int64_t max_iterations, double tolerance, bool caller, Control* control) {
+void Network::Climb::go(const double* node, const double* table, int64_t max_iterations,
+                        double tolerance, bool caller) {
     now.caller = caller;
+    now.node.assign(node, node + now.q.size());
+    now.table.assign(table, table + now.joint.size());
+    for (int64_t f : now.outside) {
+        std::fill(now.table.begin() + now.l.table_at_[at(f)],
+                  now.table.begin() + now.l.table_at_[at(f + 1)], 0.0);
+    }
+    run = RunProgress();
+    status = kOk;
     constexpr double kFiner = 1e-4;  // of the last step: a finer one gains nothing but rounding
     if (!now.marginals()) {
         status = kInfeasible;
@@ -237,14 +303,20 @@ void Network::Climb::go(int64_t max_iterations, double tolerance, bool caller, C
     now.assess(false);
     bound = now.bound;
     scale = now.scale;
+    before.q = now.q;
+    before.joint = now.joint;
+    before.node = now.node;
+    before.table = now.table;
+    before.next_node = now.next_node;
+    before.next_table = now.next_table;
     double step = 1.0, finest = 1e-12;
     int64_t pause = 0, since = 0;  // whole steps before a longer one, and since the last try
     bool longer = false;
     for (int64_t i = 0; i < max_iterations && !run.converged; ++i) {
-        before.q = now.q;
-        before.joint = now.joint;
-        before.node = now.node;
-        before.table = now.table;
+        before.q.swap(now.q);  // what is now there is written anew
+        before.joint.swap(now.joint);
+        before.node.swap(now.node);
+        before.table.swap(now.table);
         before.next_node.swap(now.next_node);
         before.next_table.swap(now.next_table);
         before.value = now.value;
@@ -272,22 +344,15 @@ void Network::Climb::go(int64_t max_iterations, double tolerance, bool caller, C
             now.marginals();
             now.assess(false);
         }
-        double moved = 0.0;
-        for (size_t x = 0; x < before.q.size(); ++x) {
-            moved = std::max(moved, std::fabs(now.q[x] - before.q[x]));
-        }
-        // Without fields single variables stay at 1/2 while their joints move.
-        for (size_t x = 0; x < before.joint.size(); ++x) {
-            moved = std::max(moved, std::fabs(now.joint[x] - before.joint[x]));
-        }
+        const double residual = moved();
         bound = now.bound;
         scale = now.scale;
-        run.residuals.push_back(moved);
-        run.converged = moved <= tolerance * step || !gained;
+        run.residuals.push_back(residual);
+        run.converged = residual <= tolerance * step || !gained;
         finest = kFiner * step;
         longer = step < 1.0 && since >= pause;
         if (longer) step = std::min(1.0, 2.0 * step);
-        if (caller) control->done.store(i + 1);
+        if (caller) now.control->done.store(std::max(now.control->done.load(), i + 1));
     }
 }
 
@@ -297,51 +362,35 @@ Status Network::structured(const double* local, int64_t starts, int64_t count,
                            double* q, double* joints, uint8_t* held, int64_t* best, double* bound,
                            double* scale) {
     struct Job {
-        const Field& first;
         std::vector<std::unique_ptr<Climb>> climb;
+        const Field& first;
         const double *node, *table;
         int64_t max_iterations;
         double tolerance;
-        Control* control;
         std::atomic<bool> failed{false};
         static void task(void* context, int64_t i, int worker) {
             Job& w = *static_cast<Job*>(context);
+            const Network& l = w.first.l;
             try {
-                w.climb_from(i, worker);
+                w.climb[at(i)] = std::make_unique<Climb>(w.first);
+                w.climb[at(i)]->go(w.node + i * l.var_at_.back(), w.table + i * l.table_at_.back(),
+                                   w.max_iterations, w.tolerance, worker == 0);
             } catch (const std::bad_alloc&) {  // must not leave a worker of the pool
                 w.failed.store(true);
             }
         }
-        void climb_from(int64_t i, int worker) {
-            const Network& l = first.l;
-            const int64_t n = l.var_at_.back(), m = l.table_at_.back();
-            Climb& c = *(climb[at(i)] = std::make_unique<Climb>(first));
-            c.now.node.assign(node + i * n, node + (i + 1) * n);
-            c.now.table.assign(table + i * m, table + (i + 1) * m);
-            for (int64_t f : c.now.outside) {
-                std::fill(c.now.table.begin() + l.table_at_[at(f)],
-                          c.now.table.begin() + l.table_at_[at(f + 1)], 0.0);
-            }
-            c.go(max_iterations, tolerance, worker == 0, control);
-        }
     };
     const int64_t n = var_at_.back(), m = table_at_.back();
-    const Field first(*this, local, count, forest, control);
+    Field first(*this, local, count, forest, control);
     if (control->stop.load()) return kCancelled;
     run_ = RunProgress();
     *best = 0;
     *bound = NAN;
     if (!first.possible) return kOk;
     threads = workers(threads);
-    Job work{first, {}, node, table, max_iterations, tolerance, control};
-    work.climb.resize(at(starts));
-    g_pool->run_plan(Plan("starts", starts), Job::task, &work, threads, control);
-    if (work.failed.load()) throw std::bad_alloc();
-    if (control->stop.load()) return kCancelled;
     *best = -1;
-    for (int64_t s = 0; s < starts; ++s) {
-        Climb& c = *work.climb[at(s)];
-        if (c.status != kOk || (*best >= 0 && !(c.bound > *bound))) continue;
+    const auto keep = [&](const Climb& c, int64_t s) {
+        if (c.status != kOk || (*best >= 0 && !(c.bound > *bound))) return;
         *best = s;
         *bound = c.bound;
         *scale = c.scale;
@@ -350,12 +399,34 @@ Status Network::structured(const double* local, int64_t starts, int64_t count,
         std::copy(c.now.table.begin(), c.now.table.end(), table + s * m);
         std::copy(c.now.q.begin(), c.now.q.end(), q);
         std::copy(c.now.inside.begin(), c.now.inside.end(), held);
+    };
+    std::unique_ptr<Climb> last;
+    if (first.is_shared()) {  // all threads share each ascent in turn
+        last = std::make_unique<Climb>(std::move(first));
+        last->now.threads = threads;
+        for (int64_t s = 0; s < starts && !control->stop.load(); ++s) {
+            last->go(node + s * n, table + s * m, max_iterations, tolerance, true);
+            keep(*last, s);
+        }
+    } else {
+        Job work{{}, first, node, table, max_iterations, tolerance};
+        work.climb.resize(at(starts));
+        g_pool->run_plan(Plan("starts", starts), Job::task, &work, threads, control);
+        if (work.failed.load()) throw std::bad_alloc();
+        if (control->stop.load()) return kCancelled;
+        for (int64_t s = 0; s < starts; ++s) keep(*work.climb[at(s)], s);
+        last = std::move(work.climb.back());
     }
+    if (control->stop.load()) return kCancelled;
     if (*best < 0) return kInfeasible;
-    Field& now = work.climb[at(*best)]->now;
+    Field& now = last->now;
     now.caller = true;
+    now.threads = threads;
+    now.node.assign(node + *best * n, node + (*best + 1) * n);
+    now.table.assign(table + *best * m, table + (*best + 1) * m);
+    now.marginals();
     now.assess(true);
-    now.crossing_joints(threads);
+    now.crossing_joints();
     if (control->stop.load()) return kCancelled;
     std::copy(now.joint.begin(), now.joint.end(), joints);
     return kOk;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pool/blocks.h"
+
 namespace vs::messages {
 
 void Network::Field::root_forest() {
@@ -12,7 +14,8 @@ void Network::Field::root_forest() {
     above.assign(at(l.n_factors_), -1);
     std::fill(up.begin(), up.end(), -1);
     std::fill(parent.begin(), parent.end(), -1);
-    for (int64_t r : forest.roots) {
+    roots = forest.roots;
+    for (int64_t r : roots) {
         root[at(r)] = r;
         depth[at(r)] = 0;
     }
@@ -28,6 +31,17 @@ void Network::Field::root_forest() {
             depth[at(u)] = depth[at(v)] + 1;
         }
     }
+}
+
+void Network::Field::find_pairs() {
+    pair.assign(at(l.n_factors_), 0);
+    for (int64_t f : order) {
+        const int64_t first = l.factor_ptr_[at(f)];
+        pair[at(f)] = arity(f) == 2 && !l.structured_at(f) && l.edge_card_[at(first)] == 2 &&
+                      l.edge_card_[at(first + 1)] == 2;
+    }
+    top.resize(at(l.most_values_));
+    total.resize(top.size());
 }
 
 void Network::Field::find_terms() {
@@ -159,6 +173,53 @@ void Network::Field::pair_down(int64_t f) {
     own[1] = (p == 0 ? out[1] : out[2]) + out[3];
 }
 
+void Network::Field::table_up(int64_t f) {
+    const int64_t first = l.factor_ptr_[at(f)], p = above[at(f)] - first;
+    const int64_t k = l.edge_card_[at(first + p)];
+    double* score = joint.data() + l.table_at_[at(f)];
+    const double* own = table.data() + l.table_at_[at(f)];
+    std::fill(top.begin(), top.begin() + k, -INFINITY);
+    std::fill(total.begin(), total.begin() + k, 0.0);
+    each(f, [&](int64_t x, const int64_t* state) {
+        score[x] = own[x];
+        for (int64_t j = 0; j < arity(f); ++j) {
+            if (j == p) continue;
+            score[x] += sum[at(l.var_at_[at(l.edge_var_[at(first + j)])] + state[j])];
+        }
+        top[at(state[p])] = std::max(top[at(state[p])], score[x]);
+    });
+    each(f, [&](int64_t x, const int64_t* state) {
+        const double most = top[at(state[p])];
+        score[x] = most > -INFINITY ? std::exp(score[x] - most) : 0.0;
+        total[at(state[p])] += score[x];
+    });
+    each(f, [&](int64_t x, const int64_t* state) {
+        if (total[at(state[p])] > 0.0) score[x] /= total[at(state[p])];
+    });
+    double* into = sum.data() + l.var_at_[at(l.edge_var_[at(first + p)])];
+    for (int64_t x = 0; x < k; ++x) {
+        into[x] += total[at(x)] > 0.0 ? top[at(x)] + std::log(total[at(x)]) : -INFINITY;
+    }
+}
+
+void Network::Field::table_down(int64_t f) {
+    const int64_t first = l.factor_ptr_[at(f)], p = above[at(f)] - first;
+    double* out = joint.data() + l.table_at_[at(f)];
+    const double* given = q.data() + l.var_at_[at(l.edge_var_[at(first + p)])];
+    for (int64_t j = 0; j < arity(f); ++j) {
+        if (j == p) continue;
+        const int64_t u = l.edge_var_[at(first + j)];
+        std::fill(q.begin() + l.var_at_[at(u)], q.begin() + l.var_at_[at(u + 1)], 0.0);
+    }
+    each(f, [&](int64_t x, const int64_t* state) {
+        out[x] *= given[state[p]];
+        for (int64_t j = 0; j < arity(f); ++j) {
+            if (j == p) continue;
+            q[at(l.var_at_[at(l.edge_var_[at(first + j)])] + state[j])] += out[x];
+        }
+    });
+}
+
 // Sums to the roots, each table's conditional, and marginals from the roots on; a table f of the
 // forest lies above the variables j and below p:
 //
@@ -166,46 +227,20 @@ void Network::Field::pair_down(int64_t f) {
 //   c_f(x_j | x_p) = exp(table_f + sum_j s_j) / its sum over x_j,   q_root = exp(s_root) / its sum
 //   q_f(x_j, x_p) = c_f(x_j | x_p) q_p(x_p),   q_j = its sum over all but x_j
 bool Network::Field::marginals() {
-    Numbers top, total;
     sum = node;
-    for (size_t i = order.size(); i-- > 0;) {
-        const int64_t f = order[i], first = l.factor_ptr_[at(f)];
-        if (l.structured_at(f)) {
-            send_up(f, &sum);
-            continue;
-        }
-        if (pair[at(f)]) {
-            pair_up(f, &sum);
-            continue;
-        }
-        const int64_t p = above[at(f)] - first, k = l.edge_card_[at(first + p)];
-        double* score = joint.data() + l.table_at_[at(f)];
-        const double* own = table.data() + l.table_at_[at(f)];
-        top.assign(at(k), -INFINITY);
-        total.assign(at(k), 0.0);
-        each(f, [&](int64_t x, const int64_t* state) {
-            score[x] = own[x];
-            for (int64_t j = 0; j < arity(f); ++j) {
-                if (j == p) continue;
-                score[x] += sum[at(l.var_at_[at(l.edge_var_[at(first + j)])] + state[j])];
+    run_items(*g_pool, to_roots.view("to roots"), threads, control, [&](Item item) {
+        for (int64_t i = item.last; i-- > item.first;) {
+            const int64_t f = order[at(i)];
+            if (l.structured_at(f)) {
+                send_up(f, &sum);
+            } else if (pair[at(f)]) {
+                pair_up(f, &sum);
+            } else {
+                table_up(f);
             }
-            top[at(state[p])] = std::max(top[at(state[p])], score[x]);
-        });
-        each(f, [&](int64_t x, const int64_t* state) {
-            const double most = top[at(state[p])];
-            score[x] = most > -INFINITY ? std::exp(score[x] - most) : 0.0;
-            total[at(state[p])] += score[x];
-        });
-        each(f, [&](int64_t x, const int64_t* state) {
-            if (total[at(state[p])] > 0.0) score[x] /= total[at(state[p])];
-        });
-        double* into = sum.data() + l.var_at_[at(l.edge_var_[at(first + p)])];
-        for (int64_t x = 0; x < k; ++x) {
-            into[x] += total[at(x)] > 0.0 ? top[at(x)] + std::log(total[at(x)]) : -INFINITY;
         }
-    }
-    for (int64_t v = 0; v < l.n_; ++v) {
-        if (root[at(v)] != v) continue;
+    });
+    for (int64_t v : roots) {
         const double* b = sum.data() + l.var_at_[at(v)];
         double* p = q.data() + l.var_at_[at(v)];
         const int64_t k = l.card_[at(v)];
@@ -216,31 +251,21 @@ bool Network::Field::marginals() {
         for (int64_t x = 0; x < k; ++x) p[x] /= mass;
     }
     // Downwards: each table holds p(others | variable above).
-    for (int64_t f : order) {
-        if (l.structured_at(f)) {
-            send_down(f);
-            continue;
-        }
-        if (pair[at(f)]) {
-            pair_down(f);
-            continue;
-        }
-        const int64_t first = l.factor_ptr_[at(f)], p = above[at(f)] - first;
-        double* out = joint.data() + l.table_at_[at(f)];
-        const double* given = q.data() + l.var_at_[at(l.edge_var_[at(first + p)])];
-        for (int64_t j = 0; j < arity(f); ++j) {
-            if (j == p) continue;
-            const int64_t u = l.edge_var_[at(first + j)];
-            std::fill(q.begin() + l.var_at_[at(u)], q.begin() + l.var_at_[at(u + 1)], 0.0);
-        }
-        each(f, [&](int64_t x, const int64_t* state) {
-            out[x] *= given[state[p]];
-            for (int64_t j = 0; j < arity(f); ++j) {
-                if (j == p) continue;
-                q[at(l.var_at_[at(l.edge_var_[at(first + j)])] + state[j])] += out[x];
+    run_items(*g_pool, from_roots.view("from roots"), threads, control, [&](Item item) {
+        for (int64_t i = item.first; i < item.last; ++i) {
+            const int64_t f = order[at(i)];
+            if (l.structured_at(f)) {
+                send_down(f);
+            } else if (pair[at(f)]) {
+                pair_down(f);
+            } else {
+                table_down(f);
             }
-        });
-    }
+        }
+        if (!crossing.empty()) {
+            read_links(first_below[at(item.first)], first_below[at(item.last)]);
+        }
+    });
     return true;
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "messages/network.h"
+#include "pool/plan.h"
 
 namespace vs::messages {
 
@@ -25,12 +26,17 @@ using Numbers = std::vector<double>;
 // none.
 constexpr double kWeak = 1e-6;
 
+// Of a task: entries of tables and vectors, crossings.
+constexpr int64_t kEntries = 4096, kCrossings = 256;
+
 struct Network::Field {
     const Network& l;
     const double* local;
     Control* control;
     bool caller = true;           // this is the thread that polls
-    std::vector<int64_t> order;   // forest factors from the roots on
+    int threads = 1;              // that share its passes
+    std::vector<int64_t> roots;   // of the forest
+    std::vector<int64_t> order;   // forest factors from the roots on, piece by piece
     std::vector<int64_t> above;   // of a factor: the edge to the variable above it
     std::vector<int64_t> up;      // of a variable: the edge to the factor above it, or -1
     std::vector<int64_t> parent;  // the variable above, or -1 at a root
@@ -64,15 +70,23 @@ struct Network::Field {
         for (int64_t i = 0; i < count; ++i) inside[at(forest[i])] = 1;
         separate();
         root_forest();
+        find_pairs();
+        cut_forest();
         for (int64_t f = 0; f < l.n_factors_; ++f) {
             if (!inside[at(f)]) outside.push_back(f);
         }
         q.resize(at(l.var_at_.back()));
         joint.resize(at(l.table_at_.back()));
+        next_node.resize(q.size());
+        next_table.resize(joint.size());
         theta.resize(joint.size());
         l.side_by_side(theta.data());
         find_crossings();
         find_terms();
+        parts.resize(at(blocks_of(joint) + blocks_of(q)) + crossing.size() / kCrossings + 1);
+    }
+    static int64_t blocks_of(const Numbers& x) {
+        return (static_cast<int64_t>(x.size()) + kEntries - 1) / kEntries;
     }
 
     // Whether the call ends here: asked now and then where paths are walked.
@@ -85,7 +99,18 @@ struct Network::Field {
     int64_t parent_of(int64_t v) const { return parent[at(v)]; }
 
     void root_forest();
+    void find_pairs();
     void find_terms();
+
+    // Connected pieces of the forest, those above first. Where all its tables are pairs of binary
+    // variables, passes go through them side by side: to the roots each waits for those below.
+    void cut_forest();
+    Tasks to_roots, from_roots;
+    // Whether all that takes time is shared by threads: every factor is in the forest, as a pair of
+    // binary variables, or crosses it.
+    bool is_shared() const {
+        return crossing.size() == outside.size() && downwards.size() == order.size();
+    }
 
     // The variables of a factor outside the forest of three and more lie in trees of their own:
     // where two do not, the table nearest to the second on their path leaves the forest.
@@ -113,6 +138,9 @@ struct Network::Field {
 
     // q and the joints of the forest's tables from `node` and `table`; false without any mass.
     bool marginals();
+    void table_up(int64_t f);
+    void table_down(int64_t f);
+    Numbers top, total;  // scratch of theirs
 
     // p(x | y) of variable u of edge a given w of edge b, both of one factor; (card u, card w).
     void given(int64_t a, int64_t b, Numbers& out, Numbers& mass);
@@ -130,6 +158,7 @@ struct Network::Field {
     struct Crossing {
         int64_t factor, u, v, meet;  // meet: where the ways up from u and v meet
         int64_t at_u, at_v, table;   // of its entries
+        int64_t end_u, end_v, met;   // in ended_at and met_at
         double alpha, beta, both;
     };
     std::vector<Crossing> crossing;
@@ -154,10 +183,28 @@ struct Network::Field {
     std::vector<Way> way_to;
     Numbers crossed, ends;
     Numbers tie, product;  // of links: the logs of correlations; of crossings: their products
+    std::vector<int64_t> first_below;  // of a place in `order`: where its links begin in `downwards`
+    // What crossings give the variables where they end, and where they meet: those of a variable
+    // stand together.
+    struct End {
+        double both, node;
+    };
+    std::vector<End> ended_at;
+    Numbers met_at;
+    std::vector<int64_t> end_ptr, meet_ptr;  // (n + 1,) of a variable: where they begin
+    std::vector<char> is_walked;             // of a crossing: nearly independent links hide some
+    std::vector<Sums> parts;  // of the value, by blocks
 
     // Finds the crossings: the forest stays as it is.
     void find_crossings();
-    void read_links();
+    void find_meetings();
+    void read_links(int64_t first, int64_t last);
+    // What crossings add to the value, and to what leads to the next.
+    Sums assess_block(int64_t first, int64_t last);
+    void gather(int64_t v);
+    void add_below(int64_t first, int64_t last);
+    void take_ends(int64_t v);
+    void take_links(int64_t first, int64_t last);
     // The part of assess() for crossings, without a walk along their paths: Cov(u, v) is a product
     // of correlations, and what a pair adds to each table that its path goes through is
     // both Cov(u, v) / Cov(of that table), so that sums over subtrees have those of all pairs.
@@ -168,7 +215,10 @@ struct Network::Field {
     Numbers towards, from;
     void joint_of(const Crossing& c, double* out) const;
     // Those of all crossings, after assess().
-    void crossing_joints(int threads);
+    void crossing_joints();
+
+    // The terms of the value that stand alone, and where a step leads but for other factors.
+    void assess_terms();
 
     // The value of q, and where a whole step leads. `joints`: those of other pairs than crossings,
     // too.

@@ -1,6 +1,9 @@
 #include "messages/scopes.h"
 
 #include <algorithm>
+#include <cstdint>
+
+#include "simd/level.h"
 
 namespace vs::messages {
 namespace {
@@ -74,15 +77,55 @@ Status same_scopes(int64_t n, const std::vector<int64_t>& ptr, const std::vector
     return kOk;
 }
 
+namespace {
+
+// Kruskal's algorithm for factors of two variables each. Indices of 32 bits, and lines asked for
+// ahead: factors come in any order, so that each of them waits for memory twice.
+Status forest_of_pairs(int64_t n, const int64_t* scope, const int64_t* order, int64_t n_order,
+                       const Control* control, std::vector<int64_t>* taken) {
+    constexpr int64_t kScopes = 16, kRoots = 8;  // so many factors ahead
+    std::vector<int32_t> root(at(n));
+    for (int64_t v = 0; v < n; ++v) root[at(v)] = static_cast<int32_t>(v);
+    const auto root_of = [&](int64_t v) {
+        auto r = static_cast<int32_t>(v);
+        while (root[at(r)] != r) r = root[at(r)] = root[at(root[at(r)])];
+        return r;
+    };
+    for (int64_t i = 0; i < n_order; ++i) {
+        if (cancelled(control, i)) return kCancelled;
+        if (static_cast<int64_t>(taken->size()) == n - 1) break;  // a tree of all variables
+        if (i + kScopes < n_order) VS_PREFETCH_READ(scope + 2 * order[i + kScopes]);
+        if (i + kRoots < n_order) {
+            const int64_t* ahead = scope + 2 * order[i + kRoots];
+            VS_PREFETCH_READ(root.data() + ahead[0]);
+            VS_PREFETCH_READ(root.data() + ahead[1]);
+        }
+        const int64_t* ends = scope + 2 * order[i];
+        const int32_t a = root_of(ends[0]), b = root_of(ends[1]);
+        if (a == b) continue;
+        root[at(b)] = a;
+        taken->push_back(order[i]);
+    }
+    return kOk;
+}
+
+}  // namespace
+
 Status greedy_forest(int64_t n, const int64_t* ptr, const int64_t* scope, const int64_t* order,
                      int64_t n_order, const Control* control, std::vector<int64_t>* taken) {
+    taken->clear();
+    bool pairs = n <= INT32_MAX;
+    for (int64_t i = 0; i < n_order && pairs; ++i) {
+        const int64_t f = order[i];
+        pairs = ptr[f] == 2 * f && ptr[f + 1] == 2 * f + 2;
+    }
+    if (pairs) return forest_of_pairs(n, scope, order, n_order, control, taken);
     std::vector<int64_t> root(at(n)), reached(at(n), -1);
     for (int64_t v = 0; v < n; ++v) root[at(v)] = v;
     const auto root_of = [&](int64_t v) {
         while (root[at(v)] != v) v = root[at(v)] = root[at(root[at(v)])];
         return v;
     };
-    taken->clear();
     for (int64_t i = 0; i < n_order; ++i) {
         if (cancelled(control, i)) return kCancelled;
         const int64_t f = order[i];

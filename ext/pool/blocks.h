@@ -26,4 +26,19 @@ void run_blocks(const PoolApi& pool, const char* label, int64_t n, int64_t size,
     pool.run_plan(plan, Job::task, &job, threads, control);
 }
 
+// f(item) for each task of a plan that has items.
+template <class F>
+void run_items(const PoolApi& pool, const Plan& plan, int threads, Control* control, const F& f) {
+    struct Job {
+        const F& f;
+        const Item* item;
+        static void task(void* context, int64_t t, int) {
+            const Job& j = *static_cast<const Job*>(context);
+            j.f(j.item[t]);
+        }
+    };
+    Job job{f, plan.item};
+    pool.run_plan(plan, Job::task, &job, threads, control);
+}
+
 }  // namespace vs

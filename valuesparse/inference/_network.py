@@ -48,8 +48,8 @@ class Network:
     """
 
     __slots__ = (
-        "at", "cards", "constant", "local", "lock", "magnitude", "n_factors", "native", "parts",
-        "spanning",
+        "at", "cards", "constant", "covers", "local", "lock", "magnitude", "n_factors", "native",
+        "parts", "spanning",
     )  # fmt: skip
 
     def __init__(self, graph: FactorGraph, watch: Watch = NOBODY) -> None:
@@ -78,6 +78,8 @@ class Network:
         self.lock = threading.Lock()
         #: How likely a uniform spanning tree is to hold each group, once somebody has asked.
         self.spanning: Array | None = None
+        #: How many of a few forests hold each group, by the seed that they were last drawn with.
+        self.covers: tuple[int, Array] | None = None
 
     @property
     def n_groups(self) -> int:

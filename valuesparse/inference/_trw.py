@@ -33,7 +33,11 @@ def probabilities(network: Network, method: TRW, watch: Watch) -> Array:
     if isinstance(given, str):
         if _spanning.in_reach(network):
             return _spanning.spanning_tree_probabilities(network)
-        return shares(network.n_groups, _spanning.cover(network, 8, method.seed, watch))
+        kept = network.covers
+        if kept is None or kept[0] != method.seed:
+            forests = _spanning.cover(network, 8, method.seed, watch)
+            kept = network.covers = (method.seed, shares(network.n_groups, forests))
+        return kept[1].copy()
     rho = np.asarray(given, dtype=np.float64)
     if rho.shape != (network.n_factors,):
         raise ValueError(
