@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -173,3 +174,18 @@ def test_bad_edge_probabilities(given: list[float], words: str) -> None:
     graph.add((0, 1), np.eye(2))
     with pytest.raises(ValueError, match=words):
         vs.infer(graph, method=vs.TRW(edge_probabilities=given))
+
+
+def test_forests_are_drawn_once_for_each_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    cards, factors = random_grid(np.random.default_rng(1), 4, 2)
+    graph = graph_of(cards, [*factors, ((0, 1, 4), np.zeros((2, 2, 2)))])
+    drawn, cover = [], _spanning.cover
+
+    def counted(network: Network, least: int, seed: int, watch: Any) -> list[np.ndarray]:
+        drawn.append(seed)
+        return cover(network, least, seed, watch)
+
+    monkeypatch.setattr(_spanning, "cover", counted)
+    found = [vs.infer(graph, method=vs.TRW(seed=seed)).log_z for seed in (1, 1, 2, 2, 1)]
+    assert drawn == [1, 2, 1]
+    assert found[0] == found[1] == found[4] != found[2] == found[3]
