@@ -35,6 +35,9 @@ class Harmless {
                 std::max({rare.most, -sure.least, widest_})};
     }
 
+    // P(pair) from which on a pair of these potentials may have a gain; a little less.
+    double floor(const Range& potentials) const;
+
   private:
     // Eight to a power of 2, from 2^-kPowers to 1.
     static constexpr int kPowers = 60, kSteps = 8;
@@ -80,6 +83,24 @@ class PairBounds {
 struct Bounds {
     Bounds(const Templates& templates, const float* weights);
     PairBounds siblings, grandparents;
+};
+
+// `Harmless::floor` of pairs by their directions and distances: one comparison rules most out.
+class Floors {
+  public:
+    void make(const Bounds& bounds, const Harmless& harmless);
+    // (kFar,) by the distance of the outer two. Siblings before their head, around or behind it.
+    const double* siblings(int side) const { return siblings_[side]; }
+    // Modifiers before, between and behind a grandparent and its child, the head.
+    const double* grandparents(int64_t grand, int64_t head, int side) const {
+        const bool up = grand < head;
+        return grandparents_[up ? 2 - side : side][up];
+    }
+
+  private:
+    const Bounds* bounds_ = nullptr;
+    double epsilon_ = 0.0;
+    double siblings_[3][kFar] = {}, grandparents_[3][2][kFar] = {};
 };
 
 }  // namespace vs::parser

@@ -43,4 +43,38 @@ inline void fetch(const float* weights, uint32_t mask, int64_t parts) {
     for (int64_t i = 0; i <= int64_t{mask}; i += kFloats) prefetch_line(weights + i);
 }
 
+// The same a few at a time, while other parts are scored.
+class Ahead {
+  public:
+    void add(const float* weights, uint32_t mask, int64_t parts) {
+        if (int64_t{mask} >= kFloats * parts) return;
+        pieces_[count_++] = {weights, weights + mask + 1};
+    }
+    int64_t lines() const {
+        int64_t sum = 0;
+        for (int i = 0; i < count_; ++i) {
+            sum += (pieces_[i].end - pieces_[i].next + kFloats - 1) / kFloats;
+        }
+        return sum;
+    }
+    void ask(int64_t lines) {
+        for (; lines > 0 && first_ < count_; ++first_) {
+            Piece& piece = pieces_[first_];
+            for (; lines > 0 && piece.next < piece.end; --lines, piece.next += kFloats) {
+                prefetch_line(piece.next);
+            }
+            if (piece.next < piece.end) return;
+        }
+    }
+
+  private:
+    static constexpr int kMost = 4;         // tables
+    static constexpr int64_t kFloats = 16;  // of a line of the cache
+    struct Piece {
+        const float *next, *end;
+    };
+    Piece pieces_[kMost];
+    int count_ = 0, first_ = 0;
+};
+
 }  // namespace vs::parser

@@ -42,8 +42,10 @@ class Relaxed {
         PairScores scores;
         PairScores own;  // of one sentence that has too many to wait
         Thresholds thresholds;
+        Floors floors;
         Memory memory;
         std::vector<double> two, up;  // joints of the arcs of one head
+        std::vector<int32_t> left;    // those of a row that may have a gain
     };
 
     // `parts` has arcs, at `potentials`. Pairs that may be added are to be scored: those of many
@@ -51,7 +53,12 @@ class Relaxed {
     void begin(const Sentence& sentence, const Trees& trees, const Options& options,
                const Parts& parts, const double* potentials, Loopy* loopy, Shared* shared);
     void read(const Options& options, Shared* shared);
+    // Whether beliefs of all arcs need not be known.
+    static bool quick(const Options& options) {
+        return options.choice == Choice::kAbove && options.rounds == 1;
+    }
     // Adds pairs to both. Beliefs (parts,) and Bethe log Z of what there is then; -inf: no tree.
+    // Without beliefs, where it is `quick`: `loopy` may be asked for them, or for heads alone.
     double end(const Sentence& sentence, const Trees& trees, const Options& options, Parts* parts,
                std::vector<double>* potentials, std::vector<double>* beliefs, Loopy* loopy,
                Shared* shared);
@@ -65,16 +72,18 @@ class Relaxed {
     void choose(const Options& options, const Parts& parts, const Find& find);
     void list(const Parts& parts, const Loopy& loopy, const Range& potentials,
               const Harmless& harmless);
-    void tell(const Parts& parts, const Loopy& loopy);
+    void tell(const Parts& parts, const double* potentials, const Trees& trees, Loopy* loopy);
     void offer(double epsilon, const Sentence& sentence, const Trees& trees, const Options& options,
-               const Parts& parts, Loopy* loopy, Shared* shared);
-    void screen(const Sentence& sentence, const Parts& parts, const Trees& trees,
-                const Options& options, const Harmless& harmless, Loopy* loopy, Shared* shared);
+               const Parts& parts, const double* potentials, Loopy* loopy, Shared* shared);
+    void screen(const Sentence& sentence, const Parts& parts, const double* potentials,
+                const Trees& trees, const Options& options, const Harmless& harmless, Loopy* loopy,
+                Shared* shared);
     void weigh(const Harmless& harmless, const PairScores& scores, PairScores::Mark next);
     void weigh_last(const Harmless& harmless, const PairScores& scores);
     void weigh_now(const Sentence& sentence, const Harmless& harmless, Shared* shared);
     int64_t waiting() const;
-    void ask(const Parts& parts, const Trees& trees, double epsilon, Loopy* loopy);
+    void ask(const Parts& parts, const double* potentials, const Trees& trees, double epsilon,
+             Loopy* loopy);
     bool add(Parts* parts, std::vector<double>* potentials, Loopy* loopy);
     void merge(const std::vector<Candidate>& from, const double* theta, const double* messages,
                std::vector<Parts::Pair>* pairs);
