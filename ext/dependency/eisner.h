@@ -72,9 +72,8 @@ class Eisner {
             }
             each_block(w, [&](int64_t i, int64_t lanes) VS_INLINE_LAMBDA {
                 // arc(i, i + k) complete(i + k, j), k = 1..w
-                A::template diagonal<true>(arc_r_ + row_ + i, row_,
-                                           complete_r_ + at - row_ + 1 + i, back, w,
-                                           complete_r_ + at + i, lanes);
+                A::template diagonal<true>(arc_r_ + row_ + i, row_, complete_r_ + at - row_ + 1 + i,
+                                           back, w, complete_r_ + at + i, lanes);
                 // arc(j, i + k) complete(i + k, i), k = 0..w - 1
                 A::template diagonal<true>(arc_l_ + at + i, back, complete_l_ + i, row_, w,
                                            complete_l_ + at + i, lanes);

@@ -133,8 +133,8 @@ struct Plain {
     template <bool kNew>
     static VS_INLINE void diagonal(const T* x, int64_t dx, const T* y, int64_t dy, int64_t count,
                                    T* out, int64_t lanes) {
-        if (V::N <= 4 && lanes <= 4) return diagonal_of<kNew, (V::N < 4 ? 4 / V::N : 1)>(
-            x, dx, y, dy, count, out);
+        if (V::N <= 4 && lanes <= 4)
+            return diagonal_of<kNew, (V::N < 4 ? 4 / V::N : 1)>(x, dx, y, dy, count, out);
         diagonal_of<kNew, 8 / V::N>(x, dx, y, dy, count, out);
     }
     template <bool kNew, int K>

@@ -134,8 +134,8 @@ class HeadMinors {
             const V grand = V::set1(static_cast<double>(g));
             each_block(0, row, [&](int64_t i) VS_INLINE_LAMBDA {
                 const V y = flat ? V::set1(0.0) : V::load(from_head_ + i);
-                const V both = of(a, i, V::gather(hit_ + g * ld_, column_ + i), y, u,
-                                  V::load(to_head_ + i));
+                const V both =
+                    of(a, i, V::gather(hit_ + g * ld_, column_ + i), y, u, V::load(to_head_ + i));
                 return both - V::where_equal(V::load(word_ + i), grand, both);
             });
         }
@@ -160,11 +160,11 @@ class HeadMinors {
         const V a = V::set1(one.share), product = V::set1(one.p) * V::load(p_ + j);
         const V across = x - y, back = u - v;
         const V minor = product - a * across * (share * back);
-        const V felt = V::max(x, y) * V::max(back, zero - back) +
-                       V::max(across, zero - across) * V::max(u, v);
+        const V felt =
+            V::max(x, y) * V::max(back, zero - back) + V::max(across, zero - across) * V::max(u, v);
         const V error = felt_ * (product + a * share * felt);
-        V both = V::where_ge(fine, error, V::max(minor, zero)) +
-                 (V::where_ge(fine, error, unit) - unit);
+        V both =
+            V::where_ge(fine, error, V::max(minor, zero)) + (V::where_ge(fine, error, unit) - unit);
         both = V::where_ge(product, V::set1(std::numeric_limits<double>::denorm_min()), both);
         const V own = V::set1(one.top);
         return V::where_equal(top, own, both) +

@@ -92,8 +92,7 @@ void Relaxed::list(const Parts& parts, const Loopy& loopy, const Range& potentia
 
 // Odds for the tree factor, without arcs so improbable that no joint has a digit of them: plain
 // doubles are enough then.
-void Relaxed::tell(const Parts& parts, const double* potentials, const Trees& trees,
-                   Loopy* loopy) {
+void Relaxed::tell(const Parts& parts, const double* potentials, const Trees& trees, Loopy* loopy) {
     loopy->complete(parts, potentials, trees);
     double least = kNothing;
     for (const int32_t a : wanted_) least = std::min(least, 0.5 * p_[at(a)]);
@@ -146,8 +145,7 @@ void Relaxed::screen(const Sentence& sentence, const Parts& parts, const double*
                                two.data(), up.data());
         // Those of a row from i to `end` that may matter, by their distances from a word.
         const int32_t *words = modifier_.data() + first, *arcs = child_.data() + first;
-        const auto middle =
-            static_cast<int32_t>(std::lower_bound(words, words + count, h) - words);
+        const auto middle = static_cast<int32_t>(std::lower_bound(words, words + count, h) - words);
         int32_t* next = nullptr;
         const auto some = [&](const double* p, int32_t i, int32_t end, int32_t from,
                               const double* floor) {
@@ -351,8 +349,8 @@ void Relaxed::begin(const Sentence& sentence, const Trees& trees, const Options&
     // Arcs that are in no pair with a gain, whatever their digits: see `list`.
     const double rare = options.amount / largest_excess(any_of(*options.bounds));
     const bool leave_out = quick(options) && rare > kRarest;
-    log_z_ = loopy->run(parts, potentials, trees, nullptr, false,
-                        leave_out ? (1.0 - 1e-6) * rare : 0.0);
+    log_z_ =
+        loopy->run(parts, potentials, trees, nullptr, false, leave_out ? (1.0 - 1e-6) * rare : 0.0);
     offered_ = log_z_ != -INFINITY && options.choice == Choice::kAbove && options.rounds != 0;
     if (offered_) {
         offer(options.amount, sentence, trees, options, parts, potentials, loopy, shared);

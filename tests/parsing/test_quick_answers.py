@@ -132,9 +132,7 @@ def test_joints_side_by_side_have_the_bits_of_one_by_one(
         found: list[float] = []
         for (h, modifiers), (two, up) in zip(lists, answers, strict=True):
             i, j = np.triu_indices(len(modifiers), 1)
-            pairs += [
-                (h, a, h, b) for a, b in zip(modifiers[i], modifiers[j], strict=True)
-            ]
+            pairs += [(h, a, h, b) for a, b in zip(modifiers[i], modifiers[j], strict=True)]
             found += two[i, j].tolist()
             for k, m in enumerate(modifiers.tolist()):
                 above = [g for g in range(n + 1) if h and g not in (h, m)]
