@@ -117,14 +117,25 @@ void Floors::make(const Bounds& bounds, const Harmless& harmless) {
     if (bounds_ == &bounds && epsilon_ == harmless.epsilon()) return;
     bounds_ = &bounds;
     epsilon_ = harmless.epsilon();
+    for (int k = 0; k < 2; ++k) first_[k] = child_[k] = INFINITY;
+    // A little less: joints are rounded.
+    const auto lower = [](double* to, double floor) {
+        *to = std::min(*to, (1.0 - kRounding) * floor);
+    };
     for (int d = 1; d < kFar; ++d) {
         for (int side = 0; side < 3; ++side) {
-            siblings_[side][d] = harmless.floor(bounds.siblings.of(sibling_at(side, d)));
+            const double floor = harmless.floor(bounds.siblings.of(sibling_at(side, d)));
+            siblings_[side][d] = floor;
+            if (side < 2) lower(&child_[0], floor);
+            if (side > 0) lower(&child_[1], floor);
         }
         for (int middle = 0; middle < 3; ++middle) {
             for (int up = 0; up < 2; ++up) {
                 const Range& r = bounds.grandparents.of(grandparent_at(middle, up > 0, d));
-                grandparents_[middle][up][d] = harmless.floor(r);
+                const double floor = harmless.floor(r);
+                grandparents_[middle][up][d] = floor;
+                lower(&first_[up], floor);
+                lower(&child_[middle == 0 ? up : 1 - up], floor);
             }
         }
     }

@@ -96,11 +96,16 @@ class Floors {
         const bool up = grand < head;
         return grandparents_[up ? 2 - side : side][up];
     }
+    // The same of P(arc), whatever pair it is in: of an arc to a word behind its head, or before,
+    // as the first one of grandparents; as any other one of a pair.
+    double first(bool behind) const { return first_[behind]; }
+    double child(bool behind) const { return child_[behind]; }
 
   private:
     const Bounds* bounds_ = nullptr;
     double epsilon_ = 0.0;
     double siblings_[3][kFar] = {}, grandparents_[3][2][kFar] = {};
+    double first_[2] = {}, child_[2] = {};
 };
 
 }  // namespace vs::parser

@@ -57,7 +57,7 @@ double Relaxed::rest(double p, double q_a, double q_b) {
 
 // Which arcs can be in a pair that has a gain: P(both arcs) is at most P(arc).
 void Relaxed::list(const Parts& parts, const Loopy& loopy, const Range& potentials,
-                   const Harmless& harmless) {
+                   const Harmless& harmless, const Floors& floors) {
     const int64_t arcs = parts.arcs();
     const double most = largest_excess(potentials);
     // Log-odds of a probability that is surely too small, without its exponential.
@@ -68,22 +68,29 @@ void Relaxed::list(const Parts& parts, const Loopy& loopy, const Range& potentia
     into_.assign(at(parts.n + 2), 0);
     wanted_.clear();
     above_.clear();
+    children_.clear();
     for (int32_t a = 0; a < arcs; ++a) {
         if (loopy.odds()[at(a)] < least) continue;
         p_[at(a)] = logistic(loopy.odds()[at(a)], &q_[at(a)]);
         if (p_[at(a)] * most <= harmless.epsilon()) continue;
         if (harmless.at(p_[at(a)], 1.0).holds(potentials)) continue;
-        wanted_.push_back(a);
-        above_.push_back(parts.head[at(a)]);
-        ++start_[at(parts.head[at(a)]) + 1];
-        ++into_[at(parts.modifier[at(a)]) + 1];
+        const int32_t h = parts.head[at(a)], m = parts.modifier[at(a)];
+        if (p_[at(a)] >= floors.first(h < m)) {
+            wanted_.push_back(a);
+            above_.push_back(h);
+            ++into_[at(m) + 1];
+        }
+        if (p_[at(a)] >= floors.child(h < m)) {
+            children_.push_back(a);
+            ++start_[at(h) + 1];
+        }
     }
     std::partial_sum(start_.begin(), start_.end(), start_.begin());
     std::partial_sum(into_.begin(), into_.end(), into_.begin());
-    child_.resize(wanted_.size());
-    modifier_.resize(wanted_.size());
+    child_.resize(children_.size());
+    modifier_.resize(children_.size());
     next_.assign(start_.begin(), start_.end() - 1);
-    for (const int32_t a : wanted_) {
+    for (const int32_t a : children_) {
         const auto i = at(next_[at(parts.head[at(a)])]++);
         child_[i] = a;
         modifier_[i] = parts.modifier[at(a)];
@@ -95,7 +102,9 @@ void Relaxed::list(const Parts& parts, const Loopy& loopy, const Range& potentia
 void Relaxed::tell(const Parts& parts, const double* potentials, const Trees& trees, Loopy* loopy) {
     loopy->complete(parts, potentials, trees);
     double least = kNothing;
-    for (const int32_t a : wanted_) least = std::min(least, 0.5 * p_[at(a)]);
+    for (const auto* some : {&wanted_, &children_}) {
+        for (const int32_t a : *some) least = std::min(least, 0.5 * p_[at(a)]);
+    }
     table_ = loopy->table();
     for (int64_t a = 0; a < parts.arcs(); ++a) {
         if (logistic(loopy->odds()[at(a)]) > least) continue;
@@ -109,14 +118,13 @@ void Relaxed::screen(const Sentence& sentence, const Parts& parts, const double*
                      Loopy* loopy, Shared* shared) {
     found_.clear();
     weighed_siblings_ = weighed_grandparents_ = 0;
-    found_.siblings.reserve(2 * wanted_.size());
-    found_.grandparents.reserve(2 * wanted_.size());
+    found_.siblings.reserve(2 * children_.size());
+    found_.grandparents.reserve(2 * children_.size());
     PairScores* scores = &shared->scores;
     first_ = scores->begin(sentence);
     std::vector<double>&two = shared->two, &up = shared->up;
     std::vector<int32_t>& left = shared->left;
-    Floors& floors = shared->floors;
-    floors.make(*options.bounds, harmless);
+    const Floors& floors = shared->floors;
     Screen siblings{Kind::kSibling, options.bounds->siblings, harmless, &found_.siblings, scores};
     Screen grandparents{Kind::kGrandparent, options.bounds->grandparents, harmless,
                         &found_.grandparents, scores};
@@ -339,7 +347,8 @@ void Relaxed::offer(double epsilon, const Sentence& sentence, const Trees& trees
                     const Options& options, const Parts& parts, const double* potentials,
                     Loopy* loopy, Shared* shared) {
     const Harmless& h = shared->thresholds.of(epsilon);
-    list(parts, *loopy, any_of(*options.bounds), h);
+    shared->floors.make(*options.bounds, h);
+    list(parts, *loopy, any_of(*options.bounds), h, shared->floors);
     screen(sentence, parts, potentials, trees, options, h, loopy, shared);
 }
 

@@ -71,7 +71,7 @@ class Relaxed {
     template <class Find>
     void choose(const Options& options, const Parts& parts, const Find& find);
     void list(const Parts& parts, const Loopy& loopy, const Range& potentials,
-              const Harmless& harmless);
+              const Harmless& harmless, const Floors& floors);
     void tell(const Parts& parts, const double* potentials, const Trees& trees, Loopy* loopy);
     void offer(double epsilon, const Sentence& sentence, const Trees& trees, const Options& options,
                const Parts& parts, const double* potentials, Loopy* loopy, Shared* shared);
@@ -94,10 +94,10 @@ class Relaxed {
     // Candidates that are weighed already.
     size_t weighed_siblings_ = 0, weighed_grandparents_ = 0;
     std::vector<double> p_, q_;  // (arcs,) P(arc) and P(no arc) of those that are wanted
-    std::vector<int32_t>
-        wanted_;  // arcs that may be in a pair, by modifier; heads; where each begins
-    std::vector<int32_t> above_, into_;
-    std::vector<int32_t> start_, child_, modifier_, next_;  // the same by head, with modifiers
+    // Arcs that may be the first one of grandparents, by modifier; heads; where each begins.
+    std::vector<int32_t> wanted_, above_, into_;
+    // Arcs that may be another one of a pair, by head, with modifiers; and in order.
+    std::vector<int32_t> start_, child_, modifier_, next_, children_;
     Candidates found_;
     std::vector<Candidate*> open_;
     std::vector<double> table_;  // (n + 1, n + 1) scores of arcs
