@@ -9,7 +9,6 @@ namespace {
 
 constexpr int kAtOnce = 4;                       // templates
 constexpr int kRow = 2 * kAtOnce;                // hashes of a position: those of each role
-constexpr int64_t kStretch = 16;                 // arcs between two looks at the next class
 constexpr int64_t kMostArcs = int64_t{1} << 18;  // of sentences that are scored together
 
 }  // namespace
@@ -100,10 +99,9 @@ void ArcScores::add(const ClassWeights& weights, int64_t t, const uint32_t* valu
                 ahead.add(weights.of(t + k, c + 1), mask[k], begin_[c + 2] - begin_[c + 1]);
             }
         }
-        const int64_t count = begin_[c + 1] - begin_[c];
-        const int64_t some = ahead.lines() * kStretch / std::max<int64_t>(1, count) + 1;
+        const int64_t some = ahead.some(begin_[c + 1] - begin_[c]);
         for (int64_t i = begin_[c]; i < begin_[c + 1]; ++i) {
-            if (i % kStretch == 0) ahead.ask(some);
+            if (i % Ahead::kStretch == 0) ahead.ask(some);
             const Arc a = arc_[at(i)];
             const uint32_t* head = rows_.data() + at(a.head) * kRow;
             const uint32_t* modifier = rows_.data() + at(a.modifier) * kRow + kAtOnce;

@@ -51,12 +51,14 @@ class Ahead {
         if (int64_t{mask} >= kLineFloats * parts) return;
         pieces_[count_++] = {weights, weights + mask + 1};
     }
-    int64_t lines() const {
+    // Parts between two questions, and how many lines each has to ask for.
+    static constexpr int64_t kStretch = 16;
+    int64_t some(int64_t parts) const {
         int64_t sum = 0;
         for (int i = 0; i < count_; ++i) {
             sum += (pieces_[i].end - pieces_[i].next + kLineFloats - 1) / kLineFloats;
         }
-        return sum;
+        return parts > 0 ? sum * kStretch / parts + 1 : 0;
     }
     void ask(int64_t lines) {
         for (; lines > 0 && first_ < count_; ++first_) {
