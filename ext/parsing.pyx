@@ -31,6 +31,7 @@ cdef extern from "dependency/trees.h" namespace "vs::dependency" nogil:
         double* complement
         double* ratio
         bint all_ratios
+        double least
     cdef cppclass Pair:
         pass
     cdef cppclass TreesApi:
@@ -167,23 +168,26 @@ cdef Sentence sentence(scores, bint single_root):
     return s
 
 
-def arcs(scores, bint projective, bint single_root, bint all_ratios=True, bint later=False):
+def arcs(scores, bint projective, bint single_root, bint all_ratios=True, bint later=False,
+         double least=0.0):
     """Return log Z, marginals, complements and log-ratios of one sentence (float64).
 
-    `all_ratios`: those of forbidden arcs, too. `later`: from sums that were made before.
+    `all_ratios`: those of forbidden arcs, too. `later`: from sums that were made before. `least`:
+    -inf are ratios of arcs with smaller marginals. Scratch holds no numbers before it is used.
     """
     cdef Sentence s = sentence(scores, single_root)
     cdef Kind kind = kProjective if projective else kTree
     cdef Arcs out, nothing
     cdef Sums sums
     p, c, r = np.empty(scores.shape), np.empty(scores.shape), np.empty(scores.shape)
-    work = np.empty(scratch_size(kind, s.n))
+    work = np.full(scratch_size(kind, s.n), np.nan)
     cdef double* scratch = <double*>data(work)
     cdef double log_z
     out.marginal = <double*>data(p)
     out.complement = <double*>data(c)
     out.ratio = <double*>data(r)
     out.all_ratios = all_ratios
+    out.least = least
     with nogil:
         if later:
             log_z = c_sum(kind, s, nothing, scratch, &sums)
@@ -197,7 +201,7 @@ def joints(scores, bint single_root, pairs):
     """Return log Z and P(both arcs) of pairs (m, 4) int32: head, modifier, head, modifier."""
     cdef Sentence s = sentence(scores, single_root)
     cdef int64_t count = pairs.shape[0]
-    out, work = np.empty(pairs.shape[0]), np.empty(scratch_size(kTree, s.n))
+    out, work = np.empty(pairs.shape[0]), np.full(scratch_size(kTree, s.n), np.nan)
     cdef const Pair* which = <const Pair*>data(pairs)
     cdef double* found = <double*>data(out)
     cdef double* scratch = <double*>data(work)
@@ -216,7 +220,7 @@ def head_joints(scores, bint projective, bint single_root, lists):
     cdef Sums sums
     cdef Arcs nothing
     cdef int64_t head, count
-    work = np.empty(scratch_size(kind, s.n))
+    work = np.full(scratch_size(kind, s.n), np.nan)
     cdef double* scratch = <double*>data(work)
     cdef const int32_t* which
     cdef double* two
@@ -239,7 +243,7 @@ def head_joints(scores, bint projective, bint single_root, lists):
 def projective_max(scores, bint single_root):
     """Return the best score, and the log-ratios of arcs, of one sentence (float64)."""
     cdef Sentence s = sentence(scores, single_root)
-    ratio, work = np.empty(scores.shape), np.empty(scratch_size(kProjective, s.n))
+    ratio, work = np.empty(scores.shape), np.full(scratch_size(kProjective, s.n), np.nan)
     cdef double* found = <double*>data(ratio)
     cdef double* scratch = <double*>data(work)
     cdef double score

@@ -23,7 +23,12 @@ def run(
     of_parts: Array | None = None,
 ) -> tuple[int, int, int] | None: ...
 def arcs(
-    scores: Array, projective: bool, single_root: bool, all_ratios: bool = True, later: bool = False
+    scores: Array,
+    projective: bool,
+    single_root: bool,
+    all_ratios: bool = True,
+    later: bool = False,
+    least: float = 0.0,
 ) -> tuple[float, Array, Array, Array]: ...
 def joints(scores: Array, single_root: bool, pairs: Array) -> tuple[float, Array]: ...
 def projective_max(scores: Array, single_root: bool) -> tuple[float, Array]: ...

@@ -34,11 +34,14 @@ struct MaxPlus : Serial<MaxPlus, double> {
         }
         return s.hmax();
     }
+    template <bool kNew>
     static VS_INLINE void diagonal(const T* x, int64_t dx, const T* y, int64_t dy, int64_t count,
                                    T* out, int64_t) {
         constexpr int K = 8 / V::N;
         V s[K];
-        each<K>([&](auto v) VS_INLINE_LAMBDA { s[v] = V::load(out + v * V::N); });
+        each<K>([&](auto v) VS_INLINE_LAMBDA {
+            s[v] = kNew ? V::set1(-INFINITY) : V::load(out + v * V::N);
+        });
         for (int64_t k = 0; k < count; ++k, x += dx, y += dy) {
             each<K>([&](auto v) VS_INLINE_LAMBDA {
                 s[v] = V::max(s[v], V::load(x + v * V::N) + V::load(y + v * V::N));

@@ -10,7 +10,7 @@
 //
 // A table has a row for each width and in it a place for the first word of each span, so that spans
 // of one width are done side by side: term k of all of their sums lies in two rows. Beyond its last
-// span a row is zero, and so are the terms of spans that have fewer.
+// span a row is zero as far as blocks reach, and so are the terms of spans that have fewer.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace VS_NS {
 template <class A>
 class Eisner {
     using T = typename A::T;
-    static constexpr int64_t kBlock = 8;  // spans that `A::diagonal` takes
+    static constexpr int64_t kBlock = 8;  // spans that `A::diagonal` takes at most
     static constexpr int64_t kTables = 12, kSquares = 3;
 
   public:
@@ -48,16 +48,20 @@ class Eisner {
     }
 
     T inside() {
-        for (int64_t i = 0; i < (n_ + 1) * row_; ++i) {
-            complete_r_[i] = complete_l_[i] = arc_r_[i] = arc_l_[i] = between_[i] = A::zero();
+        for (T* table : {complete_r_, complete_l_, arc_r_, arc_l_}) clear(table, 0);
+        for (int64_t i = 0; i <= n_; ++i) {
+            complete_r_[i] = complete_l_[i] = A::one();
+            arc_r_[i] = arc_l_[i] = A::zero();
         }
-        for (int64_t i = 0; i <= n_; ++i) complete_r_[i] = complete_l_[i] = A::one();
+        // Row 0 has another table's end before it.
+        for (int64_t i = 1; i <= kBlock; ++i) complete_r_[-i] = A::zero();
         for (int64_t w = 1; w <= n_; ++w) {
             const int64_t at = w * row_, back = 1 - row_;
+            for (T* table : {complete_r_, complete_l_, arc_r_, arc_l_}) clear(table, w);
             each_block(w, [&](int64_t i, int64_t lanes) VS_INLINE_LAMBDA {
                 // complete(i, i + k) complete(j, i + k + 1), k = 0..w - 1
-                A::diagonal(complete_r_ + i, row_, complete_l_ + at - row_ + 1 + i, back, w,
-                            between_ + at + i, lanes);
+                A::template diagonal<true>(complete_r_ + i, row_, complete_l_ + at - row_ + 1 + i,
+                                           back, w, between_ + at + i, lanes);
             });
             if (single_) between_[at] = complete_l_[at - row_ + 1];
             for (int64_t i = 0; i <= n_ - w; ++i) {
@@ -68,11 +72,11 @@ class Eisner {
             }
             each_block(w, [&](int64_t i, int64_t lanes) VS_INLINE_LAMBDA {
                 // arc(i, i + k) complete(i + k, j), k = 1..w
-                A::diagonal(arc_r_ + row_ + i, row_, complete_r_ + at - row_ + 1 + i, back, w,
-                            complete_r_ + at + i, lanes);
+                A::template diagonal<true>(arc_r_ + row_ + i, row_, complete_r_ + at - row_ + 1 + i,
+                                           back, w, complete_r_ + at + i, lanes);
                 // arc(j, i + k) complete(i + k, i), k = 0..w - 1
-                A::diagonal(arc_l_ + at + i, back, complete_l_ + i, row_, w, complete_l_ + at + i,
-                            lanes);
+                A::template diagonal<true>(arc_l_ + at + i, back, complete_l_ + i, row_, w,
+                                           complete_l_ + at + i, lanes);
             });
         }
         return complete_r_[n_ * row_];
@@ -80,39 +84,42 @@ class Eisner {
 
     // After inside. rest (n + 1, stride(n)): what arc weights are multiplied by; zero elsewhere.
     void outside(T* rest) {
-        for (int64_t i = 0; i < (n_ + 1) * ld_; ++i) rest[i] = A::zero();
-        for (T* table : {outer_r_, outer_l_, gap_, outside_r_, outside_l_}) {
-            for (int64_t i = 0; i < (n_ + 1) * row_; ++i) table[i] = A::zero();
+        for (int64_t h = 0; h <= n_; ++h) {
+            T* row = rest + h * ld_;
+            row[0] = row[h] = A::zero();
+            for (int64_t m = n_ + 1; m < ld_; ++m) row[m] = A::zero();
         }
-        outer_r_[n_ * row_] = A::one();
+        for (int64_t i = 0; i <= n_; ++i) outer_r_[i] = outer_l_[i] = A::zero();
         for (int64_t w = n_; w > 0; --w) {
             const int64_t at = w * row_, up = at + row_, most = n_ - w;
+            for (T* table : {outer_r_, outer_l_, gap_}) clear(table, w);
             each_block(w, [&](int64_t i, int64_t lanes) VS_INLINE_LAMBDA {
                 // How many words there are to the right of a span, and to the left, at most.
                 const int64_t right = most - i, left = i + lanes <= most ? i + lanes - 1 : most;
                 // complete(i, j) in complete(h, j), h = i - 1, ..., and in between(i, k), k = j +
                 // 1, ...
-                A::diagonal(outer_r_ + up + i - 1, row_ - 1, arc_r_ + row_ + i - 1, row_ - 1, left,
-                            outer_r_ + at + i, lanes);
-                A::diagonal(gap_ + up + i, row_, complete_l_ + w + 1 + i, row_, right,
-                            outer_r_ + at + i, lanes);
+                A::template diagonal<true>(outer_r_ + up + i - 1, row_ - 1, arc_r_ + row_ + i - 1,
+                                           row_ - 1, left, outer_r_ + at + i, lanes);
+                A::template diagonal<false>(gap_ + up + i, row_, complete_l_ + w + 1 + i, row_,
+                                            right, outer_r_ + at + i, lanes);
                 // complete(j, i) in complete(k, i), k = j + 1, ..., and in between(h, j), h = i -
                 // 1, ...
-                A::diagonal(outer_l_ + up + i, row_, arc_l_ + row_ + w + i, row_, right,
-                            outer_l_ + at + i, lanes);
-                A::diagonal(gap_ + up + i - 1, row_ - 1, complete_r_ + i - 1, row_ - 1, left,
-                            outer_l_ + at + i, lanes);
+                A::template diagonal<true>(outer_l_ + up + i, row_, arc_l_ + row_ + w + i, row_,
+                                           right, outer_l_ + at + i, lanes);
+                A::template diagonal<false>(gap_ + up + i - 1, row_ - 1, complete_r_ + i - 1,
+                                            row_ - 1, left, outer_l_ + at + i, lanes);
             });
+            if (w == n_) outer_r_[at] = A::one();
             // complete(j, 1) is between(0, j) there.
             if (single_ && most > 0) outer_l_[at + 1] = A::plus(outer_l_[at + 1], root_[w + 1]);
             each_block(w, [&](int64_t i, int64_t lanes) VS_INLINE_LAMBDA {
                 const int64_t right = most - i + 1, left = i + lanes <= most ? i + lanes : most + 1;
                 // arc(i, j) in complete(i, e), e = j, ..., and arc(j, i) in complete(j, b), b = i,
                 // ...
-                A::diagonal(outer_r_ + at + i, row_, complete_r_ + w + i, row_, right,
-                            outside_r_ + at + i, lanes);
-                A::diagonal(outer_l_ + at + i, row_ - 1, complete_l_ + i, row_ - 1, left,
-                            outside_l_ + at + i, lanes);
+                A::template diagonal<true>(outer_r_ + at + i, row_, complete_r_ + w + i, row_,
+                                           right, outside_r_ + at + i, lanes);
+                A::template diagonal<true>(outer_l_ + at + i, row_ - 1, complete_l_ + i, row_ - 1,
+                                           left, outside_l_ + at + i, lanes);
             });
             for (int64_t i = 0; i <= most; ++i) {
                 const T r = outside_r_[at + i], l = outside_l_[at + i], b = between_[at + i];
@@ -130,10 +137,10 @@ class Eisner {
 
     // After `outside`, for rows of complete and outer.
     void keep() {
-        for (int64_t i = 0; i < (n_ + 1) * ld_; ++i) {
-            complete_[i] = complete_t_[i] = outer_[i] = A::zero();
-        }
         for (int64_t i = 0; i <= n_; ++i) {
+            for (int64_t k = i * ld_ + n_ + 1; k < (i + 1) * ld_; ++k) {
+                complete_[k] = complete_t_[k] = outer_[k] = A::zero();
+            }
             for (int64_t j = i; j <= n_; ++j) {
                 const int64_t at = (j - i) * row_ + i, up = i * ld_ + j, down = j * ld_ + i;
                 complete_[up] = complete_t_[down] = complete_r_[at];
@@ -160,6 +167,12 @@ class Eisner {
     // Places of a row: a block that begins at the last span, and k words further, is still in it.
     static int64_t row(int64_t n) { return (n + 2 * kBlock) / kBlock * kBlock; }
 
+    // What a row has beyond its last span, as far as blocks reach; and at its end, where those of
+    // the next row that begin further left do.
+    void clear(T* table, int64_t w) const {
+        T *row = table + w * row_, *beyond = row + n_ - w + 1, *end = row + row_;
+        for (int64_t i = 0; i < kBlock; ++i) beyond[i] = end[i - kBlock] = A::zero();
+    }
     T of(const T* right, const T* left, int64_t h, int64_t m) const {
         return h <= m ? right[(m - h) * row_ + h] : left[(h - m) * row_ + m];
     }

@@ -128,13 +128,21 @@ struct Plain {
         }
         return s.hsum();
     }
-    // out_i += sum_k x[k dx + i] y[k dy + i], k < count, of 8 numbers.
+    // out_i += sum_k x[k dx + i] y[k dy + i], k < count, of 8 numbers, or of 4 where there are no
+    // more; kNew: none of them counts.
+    template <bool kNew>
     static VS_INLINE void diagonal(const T* x, int64_t dx, const T* y, int64_t dy, int64_t count,
-                                   T* out, int64_t) {
-        constexpr int K = 8 / V::N;
+                                   T* out, int64_t lanes) {
+        if (V::N <= 4 && lanes <= 4)
+            return diagonal_of<kNew, (V::N < 4 ? 4 / V::N : 1)>(x, dx, y, dy, count, out);
+        diagonal_of<kNew, 8 / V::N>(x, dx, y, dy, count, out);
+    }
+    template <bool kNew, int K>
+    static VS_INLINE void diagonal_of(const T* x, int64_t dx, const T* y, int64_t dy, int64_t count,
+                                      T* out) {
         V s[K], t[K];
         each<K>([&](auto v) VS_INLINE_LAMBDA {
-            s[v] = V::load(out + v * V::N);
+            s[v] = kNew ? V::set1(0.0) : V::load(out + v * V::N);
             t[v] = V::set1(0.0);
         });
         const auto more = [&](V(&sum)[K]) VS_INLINE_LAMBDA {

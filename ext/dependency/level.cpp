@@ -39,7 +39,10 @@ void head_joints(vs::dependency::Sums* sums, int64_t head, int64_t count, const 
         projective_joints<Plain>(sums, head, count, modifiers, many, above, siblings, grandparents,
                                  doubt);
     } else {
-        head_minors<Plain>(*sums, head, count, modifiers, many, above, siblings, grandparents);
+        if (count == 0) return;
+        const HeadMinors minors(*sums, head, count, modifiers);
+        minors.siblings(siblings);
+        minors.grandparents(many, above, grandparents);
     }
 }
 

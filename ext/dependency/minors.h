@@ -5,10 +5,13 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "dependency/run.h"
 
 namespace VS_NS {
+
+constexpr double kFine = 1e-11;  // an error that is still small
 
 template <class A>
 class Minors {
@@ -52,9 +55,10 @@ class Minors {
         const double both = a.share * b.share;
         const double p = product - a.share * (x - y) * (b.share * (u - v));
         const double felt = (x > y ? x : y) * std::fabs(u - v) + std::fabs(x - y) * (u > v ? u : v);
-        const bool fine = digits_ * (product + both * felt) < 1e-11;
+        const bool fine = digits_ * (product + both * felt) <= kFine;
         return !fine ? -1.0 : p > 0.0 ? p : 0.0;
     }
+    double digits() const { return digits_; }
     double hit(int64_t h, int64_t m) const { return hit_[h * ld_ + m]; }
 
   private:
@@ -64,32 +68,118 @@ class Minors {
     const double digits_;
 };
 
-// As head_joints of trees.h.
-template <class A>
-void head_minors(const vs::dependency::Sums& sums, int64_t head, int64_t count,
-                 const int32_t* modifiers, int64_t many, const int32_t* above, double* siblings,
-                 double* grandparents) {
-    using Arc = typename Minors<A>::Arc;
-    static_assert(sizeof(Arc) == 3 * sizeof(double));
-    const Minors<A> minor(sums, sums.sentence);
-    Arc* down = static_cast<Arc*>(sums.odds);  // what was there before is done
-    for (int64_t i = 0; i < count; ++i) down[i] = minor.arc(head, modifiers[i]);
-    for (int64_t i = 0; i < count; ++i) {
-        double* out = siblings + i * count;
-        for (int64_t j = i + 1; j < count; ++j) {
-            out[j] = minor.of(down[i], down[j], head, modifiers[i], head, modifiers[j]);
+// As head_joints of trees.h: the arcs of a head side by side, with the numbers of `Minors::of`.
+class HeadMinors {
+    using V = Vec<double>;
+
+  public:
+    // Some arcs from a head.
+    HeadMinors(const vs::dependency::Sums& sums, int64_t head, int64_t count,
+               const int32_t* modifiers)
+        : minor_(sums, sums.sentence),
+          hit_(static_cast<const double*>(sums.rest)),
+          ld_(row_of(sums.sentence.n)),
+          head_(head),
+          count_(count),
+          single_(sums.sentence.single_root),
+          felt_(V::set1(minor_.digits())) {
+        double* next = static_cast<double*>(sums.odds) + Odds<Plain>::own(sums.sentence.n, ld_);
+        for (double** row : {&share_, &p_, &top_, &from_head_, &to_head_, &word_}) {
+            *row = next;
+            next += ld_ + 8;
+        }
+        column_ = reinterpret_cast<int32_t*>(next);
+        row_ = column_ + ld_ + 8;
+        for (int64_t i = 0; i < count + 8; ++i) {  // whole vectors: the last one again
+            const int64_t m = modifiers[i < count ? i : count - 1];
+            const typename Minors<Plain>::Arc arc = minor_.arc(head, m);
+            share_[i] = arc.share;
+            p_[i] = arc.p;
+            top_[i] = arc.on_top ? 1.0 : 0.0;
+            from_head_[i] = minor_.hit(head, m);
+            to_head_[i] = minor_.hit(m, head);
+            word_[i] = static_cast<double>(m);
+            column_[i] = static_cast<int32_t>(m);
+            row_[i] = static_cast<int32_t>(m * ld_);
         }
     }
-    for (int64_t k = 0; k < many; ++k) {
-        const int64_t g = above[k];
-        double* out = grandparents + g * count;
-        const bool none = head == 0 || g == head;
-        const Arc up = none ? Arc{} : minor.arc(g, head);
-        for (int64_t i = 0; i < count; ++i) {
-            const int64_t m = modifiers[i];
-            out[i] = none || g == m ? 0.0 : minor.of(up, down[i], g, head, head, m);
+
+    void siblings(double* out) const {
+        const V x0 = V::set1(0.0);
+        const bool flat = single_ && head_ == 0;
+        for (int64_t i = 0; i + 1 < count_; ++i) {
+            const One a{share_[i], p_[i], top_[i]};
+            const double* own = hit_ + int64_t{row_[i]};
+            const V u = V::set1(from_head_[i]);
+            each_block(i + 1, out + i * count_, [&](int64_t j) VS_INLINE_LAMBDA {
+                const V y = flat ? x0 : V::gather(own, column_ + j);
+                const V v = flat ? x0 : V::gather(hit_ + column_[i], row_ + j);
+                return of(a, j, V::load(from_head_ + j), y, u, v);
+            });
         }
     }
-}
+
+    void grandparents(int64_t many, const int32_t* above, double* out) const {
+        const V u = V::set1(minor_.hit(head_, head_));
+        for (int64_t k = 0; k < many; ++k) {
+            const int64_t g = above[k];
+            double* row = out + g * count_;
+            if (head_ == 0 || g == head_) {
+                for (int64_t i = 0; i < count_; ++i) row[i] = 0.0;
+                continue;
+            }
+            const typename Minors<Plain>::Arc up = minor_.arc(g, head_);
+            const One a{up.share, up.p, up.on_top ? 1.0 : 0.0};
+            const bool flat = single_ && g == 0;
+            const V grand = V::set1(static_cast<double>(g));
+            each_block(0, row, [&](int64_t i) VS_INLINE_LAMBDA {
+                const V y = flat ? V::set1(0.0) : V::load(from_head_ + i);
+                const V both =
+                    of(a, i, V::gather(hit_ + g * ld_, column_ + i), y, u, V::load(to_head_ + i));
+                return both - V::where_equal(V::load(word_ + i), grand, both);
+            });
+        }
+    }
+
+  private:
+    struct One {
+        double share, p, top;
+    };
+
+    template <class Find>
+    VS_INLINE void each_block(int64_t first, double* out, Find find) const {
+        int64_t i = first;
+        for (; i + V::N <= count_; i += V::N) find(i).store(out + i);
+        if (i < count_) find(i).store_part(out + i, static_cast<int>(count_ - i));
+    }
+
+    // As `Minors::of`, of the arcs from place j on, by the same operations.
+    VS_INLINE V of(const One& one, int64_t j, V x, V y, V u, V v) const {
+        const V zero = V::set1(0.0), unit = V::set1(1.0), fine = V::set1(kFine);
+        const V share = V::load(share_ + j), top = V::load(top_ + j);
+        const V a = V::set1(one.share), product = V::set1(one.p) * V::load(p_ + j);
+        const V across = x - y, back = u - v;
+        const V minor = product - a * across * (share * back);
+        const V felt =
+            V::max(x, y) * V::max(back, zero - back) + V::max(across, zero - across) * V::max(u, v);
+        const V error = felt_ * (product + a * share * felt);
+        V both =
+            V::where_ge(fine, error, V::max(minor, zero)) + (V::where_ge(fine, error, unit) - unit);
+        both = V::where_ge(product, V::set1(std::numeric_limits<double>::denorm_min()), both);
+        const V own = V::set1(one.top);
+        return V::where_equal(top, own, both) +
+               V::where_equal(top, V::set1(1.0 - one.top), product);
+    }
+
+    const Minors<Plain> minor_;
+    const double* const hit_;
+    const int64_t ld_, head_, count_;
+    const bool single_;
+    const V felt_;
+    // By arc: w / rate, P(arc), whether on top; hits from and to the head; its word, and where that
+    // has its column and row.
+    double *share_, *p_, *top_, *from_head_, *to_head_, *word_;
+    int32_t *column_, *row_;
+};
 
 }  // namespace VS_NS

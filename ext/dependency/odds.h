@@ -16,8 +16,9 @@ class Odds {
     using T = typename A::T;
 
   public:
-    // Numbers of scratch.
-    static int64_t scratch(int64_t n, int64_t ld) { return (n + 4) * ld; }
+    // Numbers of scratch; those of its own, behind which minors.h has some.
+    static int64_t scratch(int64_t n, int64_t ld) { return own(n, ld) + 7 * (ld + 8); }
+    static int64_t own(int64_t n, int64_t ld) { return (n + 4) * ld; }
 
     Odds(const T* weight, const T* rest, int64_t n, int64_t ld, T* scratch)
         : n_(n), ld_(ld), weight_(weight), rest_(rest), others_(scratch) {
@@ -55,6 +56,11 @@ class Odds {
             }
             for (int64_t m = 1; arcs.ratio && m <= n_; ++m) {
                 if (arcs.asked && !arcs.asked[at + m]) continue;
+                if (arcs.least > 0.0 &&
+                    A::as_double(A::times(w[m], A::times(r[m], inverse_[m]))) < arcs.least) {
+                    arcs.ratio[at + m] = -INFINITY;
+                    continue;
+                }
                 arcs.ratio[at + m] = A::log_over(r[m], others[m]) - shift[m];
             }
             for (double* out : {arcs.marginal, arcs.complement, arcs.ratio}) {

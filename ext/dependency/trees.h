@@ -33,6 +33,7 @@ struct Arcs {
     bool all_ratios = true;  // false: those of forbidden arcs are not read, and not always right
     // (n + 1, n + 1), or null: some ratios alone are read, those of arcs that are not 0 here.
     const uint8_t* asked = nullptr;
+    double least = 0.0;  // ratios of arcs with a smaller P(arc) are -inf
 };
 
 // Both arcs of a pair, as places [head, modifier].

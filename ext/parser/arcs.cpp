@@ -90,12 +90,18 @@ void ArcScores::add(const ClassWeights& weights, int64_t t, const uint32_t* valu
     for (int c = 0; c < kClasses; ++c) {
         const float* own[kCount];
         uint32_t mask[kCount];
+        Ahead ahead;  // of the next class
         for (int k = 0; k < kCount; ++k) {
             own[k] = weights.of(t + k, c);
             mask[k] = weights.set().mask[at(t + k)];
-            fetch(own[k], mask[k], begin_[c + 1] - begin_[c]);
+            if (c == 0) fetch(own[k], mask[k], begin_[1]);
+            if (c + 1 < kClasses) {
+                ahead.add(weights.of(t + k, c + 1), mask[k], begin_[c + 2] - begin_[c + 1]);
+            }
         }
+        const int64_t some = ahead.some(begin_[c + 1] - begin_[c]);
         for (int64_t i = begin_[c]; i < begin_[c + 1]; ++i) {
+            if (i % Ahead::kStretch == 0) ahead.ask(some);
             const Arc a = arc_[at(i)];
             const uint32_t* head = rows_.data() + at(a.head) * kRow;
             const uint32_t* modifier = rows_.data() + at(a.modifier) * kRow + kAtOnce;
@@ -106,6 +112,7 @@ void ArcScores::add(const ClassWeights& weights, int64_t t, const uint32_t* valu
             for (int k = 0; k < kCount; ++k) sum += own[k][key[k]];
             sum_[at(i)] = sum;
         }
+        ahead.ask(INT64_MAX);
     }
 }
 

@@ -65,6 +65,12 @@ Harmless::Harmless(double epsilon) : epsilon_(epsilon), widest_(std::sqrt(8.0 * 
     }
 }
 
+double Harmless::floor(const Range& potentials) const {
+    int i = 0;
+    for (; i <= kPowers * kSteps && range_[static_cast<size_t>(i)].holds(potentials);) ++i;
+    return i == 0 ? 0.0 : std::ldexp(1.0 + (i % kSteps) / double{kSteps}, i / kSteps - kPowers);
+}
+
 const Harmless& Thresholds::of(double epsilon) {
     for (const Harmless& h : tables_) {
         if (h.epsilon() == epsilon) return h;
@@ -104,6 +110,34 @@ PairBounds::PairBounds(const Templates& templates, Kind kind, const float* weigh
     for (Range& r : of_) {
         r = {r.least - rounding, r.most + rounding};
         any_ = {std::min(any_.least, r.least), std::max(any_.most, r.most)};
+    }
+}
+
+void Floors::make(const Bounds& bounds, const Harmless& harmless) {
+    if (bounds_ == &bounds && epsilon_ == harmless.epsilon()) return;
+    bounds_ = &bounds;
+    epsilon_ = harmless.epsilon();
+    for (int k = 0; k < 2; ++k) first_[k] = child_[k] = INFINITY;
+    // A little less: joints are rounded.
+    const auto lower = [](double* to, double floor) {
+        *to = std::min(*to, (1.0 - kRounding) * floor);
+    };
+    for (int d = 1; d < kFar; ++d) {
+        for (int side = 0; side < 3; ++side) {
+            const double floor = harmless.floor(bounds.siblings.of(sibling_at(side, d)));
+            siblings_[side][d] = floor;
+            if (side < 2) lower(&child_[0], floor);
+            if (side > 0) lower(&child_[1], floor);
+        }
+        for (int middle = 0; middle < 3; ++middle) {
+            for (int up = 0; up < 2; ++up) {
+                const Range& r = bounds.grandparents.of(grandparent_at(middle, up > 0, d));
+                const double floor = harmless.floor(r);
+                grandparents_[middle][up][d] = floor;
+                lower(&first_[up], floor);
+                lower(&child_[middle == 0 ? up : 1 - up], floor);
+            }
+        }
     }
 }
 

@@ -35,6 +35,9 @@ class Harmless {
                 std::max({rare.most, -sure.least, widest_})};
     }
 
+    // P(pair) from which on a pair of these potentials may have a gain; a little less.
+    double floor(const Range& potentials) const;
+
   private:
     // Eight to a power of 2, from 2^-kPowers to 1.
     static constexpr int kPowers = 60, kSteps = 8;
@@ -80,6 +83,29 @@ class PairBounds {
 struct Bounds {
     Bounds(const Templates& templates, const float* weights);
     PairBounds siblings, grandparents;
+};
+
+// `Harmless::floor` of pairs by their directions and distances: one comparison rules most out.
+class Floors {
+  public:
+    void make(const Bounds& bounds, const Harmless& harmless);
+    // (kFar,) by the distance of the outer two. Siblings before their head, around or behind it.
+    const double* siblings(int side) const { return siblings_[side]; }
+    // Modifiers before, between and behind a grandparent and its child, the head.
+    const double* grandparents(int64_t grand, int64_t head, int side) const {
+        const bool up = grand < head;
+        return grandparents_[up ? 2 - side : side][up];
+    }
+    // The same of P(arc), whatever pair it is in: of an arc to a word behind its head, or before,
+    // as the first one of grandparents; as any other one of a pair.
+    double first(bool behind) const { return first_[behind]; }
+    double child(bool behind) const { return child_[behind]; }
+
+  private:
+    const Bounds* bounds_ = nullptr;
+    double epsilon_ = 0.0;
+    double siblings_[3][kFar] = {}, grandparents_[3][2][kFar] = {};
+    double first_[2] = {}, child_[2] = {};
 };
 
 }  // namespace vs::parser

@@ -35,12 +35,48 @@ class ClassWeights {
     std::unique_ptr<float[]> sums_;
 };
 
+constexpr int64_t kLineFloats = 16;  // of a line of the cache
+
 // Asks for all weights of a template and a class in order, where so many parts will read most of
 // them anyway.
 inline void fetch(const float* weights, uint32_t mask, int64_t parts) {
-    constexpr int64_t kFloats = 16;  // of a line of the cache
-    if (int64_t{mask} >= kFloats * parts) return;
-    for (int64_t i = 0; i <= int64_t{mask}; i += kFloats) prefetch_line(weights + i);
+    if (int64_t{mask} >= kLineFloats * parts) return;
+    for (int64_t i = 0; i <= int64_t{mask}; i += kLineFloats) prefetch_line(weights + i);
 }
+
+// The same a few at a time, while other parts are scored.
+class Ahead {
+  public:
+    void add(const float* weights, uint32_t mask, int64_t parts) {
+        if (int64_t{mask} >= kLineFloats * parts) return;
+        pieces_[count_++] = {weights, weights + mask + 1};
+    }
+    // Parts between two questions, and how many lines each has to ask for.
+    static constexpr int64_t kStretch = 16;
+    int64_t some(int64_t parts) const {
+        int64_t sum = 0;
+        for (int i = 0; i < count_; ++i) {
+            sum += (pieces_[i].end - pieces_[i].next + kLineFloats - 1) / kLineFloats;
+        }
+        return parts > 0 ? sum * kStretch / parts + 1 : 0;
+    }
+    void ask(int64_t lines) {
+        for (; lines > 0 && first_ < count_; ++first_) {
+            Piece& piece = pieces_[first_];
+            for (; lines > 0 && piece.next < piece.end; --lines, piece.next += kLineFloats) {
+                prefetch_line(piece.next);
+            }
+            if (piece.next < piece.end) return;
+        }
+    }
+
+  private:
+    static constexpr int kMost = 4;  // tables
+    struct Piece {
+        const float *next, *end;
+    };
+    Piece pieces_[kMost];
+    int count_ = 0, first_ = 0;
+};
 
 }  // namespace vs::parser

@@ -68,16 +68,19 @@ struct Slots {
     int a, b;
 };
 inline int coarse_bin(int64_t d) { return d < 3 ? static_cast<int>(d) - 1 : d < 6 ? 2 : 3; }
+inline Slots sibling_at(int side, int64_t d) { return {1 + side, 4 + 4 * side + coarse_bin(d)}; }
+inline Slots grandparent_at(int middle, bool up, int64_t d) {
+    return {1 + 2 * middle + up, 7 + 3 * middle + (d < 3 ? 0 : d < 7 ? 1 : 2)};
+}
+constexpr int64_t kFar = 8;  // distances from 7 on are alike there
 inline Slots sibling_slots(int64_t head, int64_t first, int64_t second) {
-    const int side = second < head ? 0 : first < head ? 1 : 2;
-    return {1 + side, 4 + 4 * side + coarse_bin(second - first)};
+    return sibling_at(second < head ? 0 : first < head ? 1 : 2, second - first);
 }
 inline Slots grandparent_slots(int64_t grand, int64_t head, int64_t modifier) {
     // Which of the three is between the others, and in which direction.
     const bool a = grand < head, b = head < modifier, c = grand < modifier;
     const int middle = a == b ? 0 : a == c ? 1 : 2;
-    const int64_t d = c ? modifier - grand : grand - modifier;
-    return {1 + 2 * middle + a, 7 + 3 * middle + (d < 3 ? 0 : d < 7 ? 1 : 2)};
+    return grandparent_at(middle, a, c ? modifier - grand : grand - modifier);
 }
 
 inline Slots pair_slots(Kind kind, const int32_t* nodes) {

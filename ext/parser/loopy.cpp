@@ -12,6 +12,9 @@ constexpr double kModest = 30.0;  // potentials whose exponentials are no large 
 constexpr double kOdds = 250.0;   // log-odds of which two and a potential can be multiplied
 constexpr double kSum = 400.0;    // potentials of an arc's pairs, of which messages are multiplied
 constexpr int64_t kMany = 2;      // pairs an arc
+// What the largest belief of a word is above others, so that rounding cannot change their order,
+// nor that of sums over words.
+constexpr double kGap = 1e-6;
 constexpr double kLarge = 1e100;  // numbers that can still be multiplied
 
 // log (1 + e^(b + theta)) / (1 + e^b): what a pair tells one arc where the other has log-odds b.
@@ -23,7 +26,7 @@ double message(double theta, double growth, double b) {
 
 }  // namespace
 
-double Loopy::sum(const Parts& parts, const double* potentials, const Trees& trees) {
+double Loopy::sum(const Parts& parts, const double* potentials, const Trees& trees, double least) {
     total_.assign(at(parts.arcs()), 0.0);
     const double* to = messages.data();
     for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
@@ -32,14 +35,15 @@ double Loopy::sum(const Parts& parts, const double* potentials, const Trees& tre
             total_[at(p.second)] += *to++;
         }
     }
-    return ask_tree(parts, potentials, trees);
+    return ask_tree(parts, potentials, trees, least);
 }
 
-double Loopy::run_tree(const Parts& parts, const Trees& trees, const uint8_t* asked) {
+double Loopy::run_tree(const Parts& parts, const Trees& trees, const uint8_t* asked, double least) {
     dependency::Arcs out;
     out.ratio = memory_->ratio.data();
     out.all_ratios = false;
     out.asked = asked;
+    out.least = least;
     const dependency::Sentence s{table_.data(), parts.n, trees.single_root};
     return trees.api->sum(trees.kind, s, out, memory_->scratch.data(), &sums_);
 }
@@ -91,18 +95,24 @@ void Loopy::ask_others(const Parts& parts, const double* potentials, const Trees
         return at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)]);
     };
     for (int64_t a = 0; a < arcs; ++a) asked_[place(a)] ^= 1;
-    dependency::Arcs out;
-    out.ratio = memory_->ratio.data();
-    out.all_ratios = false;
-    out.asked = asked_.data();
-    trees.api->more(&sums_, out);
+    more(trees, asked_.data(), memory_->ratio.data());
     for (int64_t a = 0; a < arcs; ++a) {
         if (!asked_[place(a)]) continue;
         total_[at(a)] = std::clamp(potentials[a] + memory_->ratio[place(a)], -kMostOdds, kMostOdds);
     }
 }
 
-double Loopy::ask_tree(const Parts& parts, const double* potentials, const Trees& trees) {
+void Loopy::more(const Trees& trees, const uint8_t* asked, double* ratio, double* marginal) {
+    dependency::Arcs out;
+    out.ratio = ratio;
+    out.marginal = marginal;
+    out.all_ratios = false;
+    out.asked = asked;
+    trees.api->more(&sums_, out);
+}
+
+double Loopy::ask_tree(const Parts& parts, const double* potentials, const Trees& trees,
+                       double least) {
     const int64_t n = parts.n, arcs = parts.arcs();
     table_.assign(at((n + 1) * (n + 1)), -INFINITY);
     const auto place = [&](int64_t a) {
@@ -112,7 +122,7 @@ double Loopy::ask_tree(const Parts& parts, const double* potentials, const Trees
         total_[at(a)] += potentials[a];
         table_[place(a)] = total_[at(a)];
     }
-    const double log_z = run_tree(parts, trees, nullptr);
+    const double log_z = run_tree(parts, trees, nullptr, least);
     for (int64_t a = 0; a < arcs; ++a) {
         total_[at(a)] = std::clamp(total_[at(a)] + memory_->ratio[place(a)], -kMostOdds, kMostOdds);
     }
@@ -245,7 +255,7 @@ double Loopy::tell_odds(const Parts& parts, double* beliefs) const {
     return log_z + std::log(product);
 }
 
-double Loopy::tell(const Parts& parts, const double* theta, double* beliefs) const {
+double Loopy::tell_pairs(const Parts& parts, const double* theta, double* beliefs) const {
     double log_z = 0.0;
     const double* to = messages.data();
     for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
@@ -269,47 +279,138 @@ void Loopy::tell_arcs(double* beliefs) const {
     for (const double x : total_) *beliefs++ = logistic(x);
 }
 
+double Loopy::tell(const Parts& parts, const double* potentials, const Trees& trees,
+                   double* beliefs) {
+    if (!all_) ask_others(parts, potentials, trees);
+    all_ = true;
+    tell_arcs(beliefs);
+    const double* theta = potentials + parts.arcs();
+    if (!passed_odds_) return log_z_ + tell_pairs(parts, theta, beliefs + parts.arcs());
+    if (fresh_) {
+        messages.clear();  // as many logarithms
+    } else {
+        read_messages();
+    }
+    return log_z_ + tell_odds(parts, beliefs + parts.arcs());
+}
+
+void Loopy::complete(const Parts& parts, const double* potentials, const Trees& trees) {
+    if (!partial_) return;
+    partial_ = false;
+    memory_->of(trees, parts.n);
+    log_z_ = sum(parts, potentials, trees);
+}
+
 double Loopy::run(const Parts& parts, const double* potentials, const Trees& trees, double* beliefs,
-                  bool more) {
+                  bool more, double least) {
     const int64_t arcs = parts.arcs(), pairs = parts.size() - arcs;
     memory_->of(trees, parts.n);
     memory_->ratio.resize(std::max(memory_->ratio.size(), at((parts.n + 1) * (parts.n + 1))));
-    const bool fresh = static_cast<int64_t>(messages.size()) != 2 * pairs;
-    if (fresh) messages.assign(at(2 * pairs), 0.0);
+    fresh_ = static_cast<int64_t>(messages.size()) != 2 * pairs;
+    if (fresh_) messages.assign(at(2 * pairs), 0.0);
     const double* theta = potentials + arcs;
-    if (!more) log_z_ = sum(parts, potentials, trees);
+    if (!more) log_z_ = sum(parts, potentials, trees, least);
     iterations_ = 0;
     converged_ = pairs == 0;
+    passed_odds_ = false;
+    all_ = true;
+    if (!more) partial_ = least > 0.0;
     if (log_z_ == -INFINITY) return log_z_;
     begin_few(parts);
     bool odds = begin_odds(parts, theta);
     const bool few = pairs < kMany * arcs;
     if (!odds) read_growth(pairs, theta);
-    bool all = true;  // whether the last sum was asked of all arcs
     for (; !converged_ && iterations_ < effort.iterations; ++iterations_) {
         converged_ = odds ? send_odds(parts) : send(parts, theta) < effort.tolerance;
         const bool last = converged_ || iterations_ + 1 == effort.iterations;
         if (odds) {
-            if (converged_) {
-                if (!all) ask_others(parts, potentials, trees);
-                continue;
-            }
-            all = last || !few;
-            odds = sum_odds(parts, potentials, trees, last || !few);
+            if (converged_) continue;
+            all_ = !few;
+            partial_ = false;
+            odds = sum_odds(parts, potentials, trees, !few);
             if (!odds) read_growth(pairs, theta);
             continue;
         }
+        all_ = !few || last;
+        partial_ = false;
         log_z_ = few && !last ? sum_few(parts, potentials, trees) : sum(parts, potentials, trees);
     }
-    if (!beliefs) return log_z_;
-    tell_arcs(beliefs);
-    if (!odds) return log_z_ + tell(parts, theta, beliefs + arcs);
-    if (fresh) {
-        messages.clear();  // as many logarithms
-    } else {
-        read_messages();
+    if (more && partial_) complete(parts, potentials, trees);  // no message has moved
+    passed_odds_ = odds;
+    return beliefs ? tell(parts, potentials, trees, beliefs) : log_z_;
+}
+
+bool Loopy::largest(const Parts& parts, const Trees& trees) {
+    const auto words = at(parts.n + 1);
+    const double* p = nullptr;
+    if (!all_) {
+        memory_->marginal.resize(std::max(memory_->marginal.size(), words * words));
+        more(trees, nullptr, nullptr, memory_->marginal.data());
+        p = memory_->marginal.data();
     }
-    return log_z_ + tell_odds(parts, beliefs + arcs);
+    best_.assign(words, -1);
+    most_.assign(words, -INFINITY);
+    second_.assign(words, -INFINITY);
+    for (int32_t a = 0; a < parts.arcs(); ++a) {
+        const auto m = at(parts.modifier[at(a)]);
+        const double x = p ? p[at(parts.head[at(a)]) * words + m] : total_[at(a)];
+        if (!(x > second_[m])) continue;
+        second_[m] = std::min(x, most_[m]);
+        if (x > most_[m]) {
+            most_[m] = x;
+            best_[m] = a;
+        }
+    }
+    for (size_t m = 1; m < words; ++m) {
+        const double gap = most_[m] - second_[m];
+        if (best_[m] < 0 || !(gap > (p ? kGap * most_[m] : kGap))) return false;
+    }
+    return true;
+}
+
+// Whether these heads, each from 0 to n, are a tree as it is wanted.
+bool Loopy::is_tree(const int32_t* heads, const Trees& trees) {
+    const auto n = static_cast<int32_t>(best_.size()) - 1;
+    seen_.assign(best_.size(), 0);
+    int roots = 0;
+    for (int32_t m = 1; m <= n; ++m) {
+        roots += heads[m - 1] == 0;
+        int32_t h = m;
+        for (; h > 0 && seen_[at(h)] == 0; h = heads[h - 1]) seen_[at(h)] = m;
+        if (h > 0 && seen_[at(h)] == m) return false;
+    }
+    if (trees.single_root && roots != 1) return false;
+    if (trees.kind != dependency::Kind::kProjective) return true;
+    for (int32_t m = 1; m <= n; ++m) {  // no arc leaves the words between the ends of another
+        const int32_t left = std::min(heads[m - 1], m), right = std::max(heads[m - 1], m);
+        for (int32_t k = left + 1; k < right; ++k) {
+            if (heads[k - 1] < left || heads[k - 1] > right) return false;
+        }
+    }
+    return true;
+}
+
+bool Loopy::heads(const Parts& parts, const double* potentials, const Trees& trees, int32_t* heads,
+                  double* beliefs) {
+    if (log_z_ == -INFINITY || !largest(parts, trees)) return false;
+    const int64_t n = parts.n;
+    for (int64_t m = 1; m <= n; ++m) heads[m - 1] = parts.head[at(best_[at(m)])];
+    if (!is_tree(heads, trees)) return false;
+    const auto place = [&](int64_t m) { return at(int64_t{heads[m - 1]} * (n + 1) + m); };
+    if (!all_) {
+        chosen_.assign(at((n + 1) * (n + 1)), 0);
+        for (int64_t m = 1; m <= n; ++m) chosen_[place(m)] = !asked_[place(m)];
+        more(trees, chosen_.data(), memory_->ratio.data());
+    }
+    for (int64_t m = 1; m <= n; ++m) {
+        const auto a = at(best_[at(m)]);
+        double x = total_[a];
+        if (!all_ && chosen_[place(m)]) {
+            x = std::clamp(potentials[a] + memory_->ratio[place(m)], -kMostOdds, kMostOdds);
+        }
+        beliefs[m - 1] = logistic(x);
+    }
+    return true;
 }
 
 }  // namespace vs::parser

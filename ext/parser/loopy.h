@@ -36,7 +36,7 @@ struct Effort {
 
 // Memory of sums over the trees of one sentence after the other.
 struct Memory {
-    std::vector<double> scratch, ratio;
+    std::vector<double> scratch, ratio, marginal;
     double* of(const Trees& trees, int64_t n) {
         const auto wanted = static_cast<size_t>(trees.api->scratch_size(trees.kind, n));
         if (scratch.size() < wanted) scratch.resize(wanted);
@@ -54,11 +54,21 @@ class Loopy {
     // Bethe log Z, and beliefs (parts,) at these potentials; -inf: no tree, and no beliefs. Begins
     // from `messages` where there are as many as pairs want, and leaves them there; else it may
     // leave none. `more`: since the last run there are pairs more, with messages of 0, and nothing
-    // else is new. No beliefs: where there are no pairs, `tell_arcs` may be asked for them.
+    // else is new. No beliefs: `tell` may be asked for them, or `heads` alone. least: log-odds of
+    // arcs with a smaller probability are not wanted, if there are no pairs (`complete`).
     double run(const Parts& parts, const double* potentials, const Trees& trees, double* beliefs,
-               bool more = false);
+               bool more = false, double least = 0.0);
 
+    // After a run without beliefs, before its memory is used by others: those, and Bethe log Z.
+    double tell(const Parts& parts, const double* potentials, const Trees& trees, double* beliefs);
+    // The same of a run without pairs, whenever.
     void tell_arcs(double* beliefs) const;
+    // Heads (n,) with the largest beliefs, and these: false where they are no tree, or others have
+    // nearly as large ones. Then `tell` may be asked.
+    bool heads(const Parts& parts, const double* potentials, const Trees& trees, int32_t* heads,
+               double* beliefs);
+    // All log-odds of the last run, where `least` left some out, and its sums.
+    void complete(const Parts& parts, const double* potentials, const Trees& trees);
 
     // The last run:
     bool converged() const { return converged_; }
@@ -75,21 +85,29 @@ class Loopy {
 
   private:
     // Log-odds of each arc: its potential, what pairs say of it and what the tree factor says.
-    double sum(const Parts& parts, const double* potentials, const Trees& trees);
+    double sum(const Parts& parts, const double* potentials, const Trees& trees,
+               double least = 0.0);
     // The same where what pairs say is in total_.
-    double ask_tree(const Parts& parts, const double* potentials, const Trees& trees);
+    double ask_tree(const Parts& parts, const double* potentials, const Trees& trees,
+                    double least = 0.0);
     // The same where pairs are few: of their arcs alone, the others have the scores that they had.
     void begin_few(const Parts& parts);
     double sum_few(const Parts& parts, const double* potentials, const Trees& trees);
     double ask_few(const Parts& parts, const double* potentials, const Trees& trees);
-    double run_tree(const Parts& parts, const Trees& trees, const uint8_t* asked);
+    double run_tree(const Parts& parts, const Trees& trees, const uint8_t* asked,
+                    double least = 0.0);
+    // Answers of other arcs from the last sums.
+    void more(const Trees& trees, const uint8_t* asked, double* ratio, double* marginal = nullptr);
+    // Of each word the arc with the largest belief. False: another one has nearly as large a one.
+    bool largest(const Parts& parts, const Trees& trees);
+    bool is_tree(const int32_t* heads, const Trees& trees);
     // Log-odds of the arcs that `ask_few` was not asked of.
     void ask_others(const Parts& parts, const double* potentials, const Trees& trees);
     void read_growth(int64_t pairs, const double* theta);
     // New messages of pairs; the largest change.
     double send(const Parts& parts, const double* theta);
     // Beliefs of pairs, and their part of Bethe log Z.
-    double tell(const Parts& parts, const double* theta, double* beliefs) const;
+    double tell_pairs(const Parts& parts, const double* theta, double* beliefs) const;
 
     // The same with odds. False: some number is out of range, messages are logarithms from here on.
     bool begin_odds(const Parts& parts, const double* theta);
@@ -112,6 +130,13 @@ class Loopy {
     // (arcs,) odds, and products of the messages to an arc; (pairs,) e^theta; messages as odds.
     std::vector<double> odds_, product_, factor_, sent_, next_;
     double log_z_ = 0.0;  // of the tree factor
+    // Of the last run: messages are odds, there was none to begin with, and whether the last sum
+    // was asked of all arcs, or of those in pairs, or of those that are probable enough.
+    bool passed_odds_ = false, fresh_ = false, all_ = true, partial_ = false;
+    std::vector<int32_t> best_;          // (n + 1,) arcs, -1 for none
+    std::vector<double> most_, second_;  // (n + 1,) log-odds or probabilities
+    std::vector<uint8_t> chosen_;        // (n + 1, n + 1)
+    std::vector<int32_t> seen_;          // (n + 1,)
     bool converged_ = true;
     int64_t iterations_ = 0;
 };

@@ -54,10 +54,12 @@ void PairScores::hash(const Set& set, int64_t t, int64_t count) {
 }
 
 template <int kCount, With kWith, class Act>
-void PairScores::each(List* list, const Act& act) {
+void PairScores::each(List* list, Ahead* ahead, const Act& act) {
     const auto count = static_cast<int64_t>(list->pairs.size());
     float* sum = list->sums.data();
+    const int64_t some = ahead->some(count);
     for (int64_t i = 0; i < count; ++i) {
+        if (i % Ahead::kStretch == 0) ahead->ask(some);
         const Pair& p = list->pairs[at(i)];
         const uint32_t* first = rows_.data() + at(p.position[0]) * kRow;
         const uint32_t* second = rows_.data() + at(p.position[1]) * kRow + kAtOnce;
@@ -72,10 +74,10 @@ void PairScores::each(List* list, const Act& act) {
 }
 
 template <int kCount, class Act>
-void PairScores::each(With with, List* list, const Act& act) {
-    with == With::kNothing    ? each<kCount, With::kNothing>(list, act)
-    : with == With::kDistance ? each<kCount, With::kDistance>(list, act)
-                              : each<kCount, With::kCounts>(list, act);
+void PairScores::each(With with, List* list, Ahead* ahead, const Act& act) {
+    with == With::kNothing    ? each<kCount, With::kNothing>(list, ahead, act)
+    : with == With::kDistance ? each<kCount, With::kDistance>(list, ahead, act)
+                              : each<kCount, With::kCounts>(list, ahead, act);
 }
 
 void PairScores::score(Kind kind, const float* weights, const ClassWeights* by_class) {
@@ -96,31 +98,41 @@ void PairScores::score(Kind kind, const float* weights, const ClassWeights* by_c
             by_class && t + kAtOnce <= set.size() && set.all[at(t + kAtOnce - 1)].with == with;
         end = t + (full ? kAtOnce : 1);
         hash(set, t, end - t);
+        bool first = true;
         for (int c = 0; c < n_classes; ++c) {
             List* list = lists + c;
             const auto pairs = static_cast<int64_t>(list->pairs.size());
             if (pairs == 0) continue;
             if (!by_class) {
                 const Slots slots = classes[at(c)];
-                each<1>(with, list, [&](float sum, const uint32_t* key) {
+                Ahead none;
+                each<1>(with, list, &none, [&](float sum, const uint32_t* key) {
                     return templates_.add(weights, which, t, key[0], slots, sum);
                 });
                 continue;
             }
             const float* own[kAtOnce];
             uint32_t mask[kAtOnce];
+            int next = c + 1;
+            while (next < n_classes && lists[next].pairs.empty()) ++next;
+            Ahead ahead;  // of that class
             for (int64_t k = 0; k < end - t; ++k) {
                 own[k] = by_class->of(t + k, c);
                 mask[k] = set.mask[at(t + k)];
-                fetch(own[k], mask[k], pairs);
+                if (first) fetch(own[k], mask[k], pairs);
+                if (next < n_classes) {
+                    ahead.add(by_class->of(t + k, next), mask[k],
+                              static_cast<int64_t>(lists[next].pairs.size()));
+                }
             }
+            first = false;
             if (full) {
-                each<kAtOnce>(with, list, [&](float sum, const uint32_t* key) {
+                each<kAtOnce>(with, list, &ahead, [&](float sum, const uint32_t* key) {
                     for (int k = 0; k < kAtOnce; ++k) sum += own[k][key[k] & mask[k]];
                     return sum;
                 });
             } else {
-                each<1>(with, list, [&](float sum, const uint32_t* key) {
+                each<1>(with, list, &ahead, [&](float sum, const uint32_t* key) {
                     return sum + own[0][key[0] & mask[0]];
                 });
             }

@@ -57,10 +57,11 @@ class PairScores {
     // In rows_, of templates [t, t + count).
     void hash(const Set& set, int64_t t, int64_t count);
     // act(sum, keys (kCount,)) of all pairs of a class.
+    // Meanwhile the lines of `ahead` are asked for.
     template <int kCount, With kWith, class Act>
-    void each(List* list, const Act& act);
+    void each(List* list, Ahead* ahead, const Act& act);
     template <int kCount, class Act>
-    void each(With with, List* list, const Act& act);
+    void each(With with, List* list, Ahead* ahead, const Act& act);
 
     const Templates& templates_;
     const Values values_;

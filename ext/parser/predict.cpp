@@ -145,16 +145,23 @@ struct Predicting {
     }
     bool relaxed() const { return method.engine == Engine::kRelaxed && model.parts->order > 1; }
 
-    // Marginals of the parts, and how they were found; true: the heads are found, too.
-    bool infer(int64_t i, Worker& w, Hands& hand, Control* own, Told* told) {
+    // Marginals of the parts, and how they were found; true: the heads are found, too. Then
+    // `known` becomes true where their marginals are answers already.
+    bool infer(int64_t i, Worker& w, Hands& hand, Control* own, Told* told, bool* known) {
         if (relaxed()) {
+            const int64_t first = corpus.offset[i];
             told->pairs = w.parts().count_pairs();
-            w.end_relaxed(method.options, &hand.p, &hand.shared);
+            if (Relaxed::quick(method.options)) {
+                *known = w.heads_relaxed(method.options, &hand.shared, answers.heads + first,
+                                         answers.confidence + first, &hand.p);
+            } else {
+                w.end_relaxed(method.options, &hand.p, &hand.shared);
+            }
             told->rounds = w.counts().rounds;
             told->scored = w.counts().scored;
             told->iterations = w.counts().iterations;
             told->converged = w.counts().converged;
-            return false;
+            return *known;
         }
         told->pairs = told->scored = w.parts().pairs();
         hand.p.assign(at(w.parts().size()), 0.0);
@@ -208,13 +215,14 @@ struct Predicting {
         const int64_t first = corpus.offset[i], n = corpus.size(i);
         Told& told = answers.told[i];
         int32_t* heads = answers.heads + first;
-        if (!infer(i, w, hand, own, &told)) {
+        bool known = false;
+        if (!infer(i, w, hand, own, &told, &known)) {
             const int32_t* best = nullptr;
             w.best(hand.p.data(), &best);
             std::copy(best, best + n, heads);
         }
         told.used = w.parts().pairs();
-        for (int64_t a = 0; a < w.parts().arcs(); ++a) {
+        for (int64_t a = 0; !known && a < w.parts().arcs(); ++a) {
             const int32_t m = w.parts().modifier[at(a)];
             if (heads[m - 1] == w.parts().head[at(a)]) {
                 answers.confidence[first + m - 1] = std::min(1.0, hand.p[at(a)]);

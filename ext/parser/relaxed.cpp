@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
 
 namespace vs::parser {
 namespace {
 
 constexpr double kNothing = 1e-18;  // a probability that is felt in no other one
+constexpr double kRarest = 1e-100;  // one whose log-odds no bound cuts off
 // Pairs of one sentence that wait to be scored with those of others; candidates that one keeps
 // memory for.
 constexpr int64_t kMostWaiting = int64_t{1} << 16;
@@ -15,6 +17,11 @@ constexpr size_t kKept = size_t{1} << 12;
 
 bool before(const Parts::Pair& a, const Parts::Pair& b) {
     return std::lexicographical_compare(a.nodes, a.nodes + 3, b.nodes, b.nodes + 3);
+}
+
+Range any_of(const Bounds& bounds) {
+    const Range &one = bounds.siblings.any(), &two = bounds.grandparents.any();
+    return {std::min(one.least, two.least), std::max(one.most, two.most)};
 }
 
 bool same(const Parts::Pair& a, const Parts::Pair& b) {
@@ -50,7 +57,7 @@ double Relaxed::rest(double p, double q_a, double q_b) {
 
 // Which arcs can be in a pair that has a gain: P(both arcs) is at most P(arc).
 void Relaxed::list(const Parts& parts, const Loopy& loopy, const Range& potentials,
-                   const Harmless& harmless) {
+                   const Harmless& harmless, const Floors& floors) {
     const int64_t arcs = parts.arcs();
     const double most = largest_excess(potentials);
     // Log-odds of a probability that is surely too small, without its exponential.
@@ -61,22 +68,29 @@ void Relaxed::list(const Parts& parts, const Loopy& loopy, const Range& potentia
     into_.assign(at(parts.n + 2), 0);
     wanted_.clear();
     above_.clear();
+    children_.clear();
     for (int32_t a = 0; a < arcs; ++a) {
         if (loopy.odds()[at(a)] < least) continue;
         p_[at(a)] = logistic(loopy.odds()[at(a)], &q_[at(a)]);
         if (p_[at(a)] * most <= harmless.epsilon()) continue;
         if (harmless.at(p_[at(a)], 1.0).holds(potentials)) continue;
-        wanted_.push_back(a);
-        above_.push_back(parts.head[at(a)]);
-        ++start_[at(parts.head[at(a)]) + 1];
-        ++into_[at(parts.modifier[at(a)]) + 1];
+        const int32_t h = parts.head[at(a)], m = parts.modifier[at(a)];
+        if (p_[at(a)] >= floors.first(h < m)) {
+            wanted_.push_back(a);
+            above_.push_back(h);
+            ++into_[at(m) + 1];
+        }
+        if (p_[at(a)] >= floors.child(h < m)) {
+            children_.push_back(a);
+            ++start_[at(h) + 1];
+        }
     }
     std::partial_sum(start_.begin(), start_.end(), start_.begin());
     std::partial_sum(into_.begin(), into_.end(), into_.begin());
-    child_.resize(wanted_.size());
-    modifier_.resize(wanted_.size());
+    child_.resize(children_.size());
+    modifier_.resize(children_.size());
     next_.assign(start_.begin(), start_.end() - 1);
-    for (const int32_t a : wanted_) {
+    for (const int32_t a : children_) {
         const auto i = at(next_[at(parts.head[at(a)])]++);
         child_[i] = a;
         modifier_[i] = parts.modifier[at(a)];
@@ -85,27 +99,32 @@ void Relaxed::list(const Parts& parts, const Loopy& loopy, const Range& potentia
 
 // Odds for the tree factor, without arcs so improbable that no joint has a digit of them: plain
 // doubles are enough then.
-void Relaxed::tell(const Parts& parts, const Loopy& loopy) {
+void Relaxed::tell(const Parts& parts, const double* potentials, const Trees& trees, Loopy* loopy) {
+    loopy->complete(parts, potentials, trees);
     double least = kNothing;
-    for (const int32_t a : wanted_) least = std::min(least, 0.5 * p_[at(a)]);
-    table_ = loopy.table();
+    for (const auto* some : {&wanted_, &children_}) {
+        for (const int32_t a : *some) least = std::min(least, 0.5 * p_[at(a)]);
+    }
+    table_ = loopy->table();
     for (int64_t a = 0; a < parts.arcs(); ++a) {
-        if (logistic(loopy.odds()[at(a)]) > least) continue;
+        if (logistic(loopy->odds()[at(a)]) > least) continue;
         table_[at(parts.head[at(a)] * (parts.n + 1) + parts.modifier[at(a)])] = -INFINITY;
     }
 }
 
 // The pairs of those arcs that may have a gain, head by head.
-void Relaxed::screen(const Sentence& sentence, const Parts& parts, const Trees& trees,
-                     const Options& options, const Harmless& harmless, Loopy* loopy,
-                     Shared* shared) {
+void Relaxed::screen(const Sentence& sentence, const Parts& parts, const double* potentials,
+                     const Trees& trees, const Options& options, const Harmless& harmless,
+                     Loopy* loopy, Shared* shared) {
     found_.clear();
     weighed_siblings_ = weighed_grandparents_ = 0;
-    found_.siblings.reserve(2 * wanted_.size());
-    found_.grandparents.reserve(2 * wanted_.size());
+    found_.siblings.reserve(2 * children_.size());
+    found_.grandparents.reserve(2 * children_.size());
     PairScores* scores = &shared->scores;
     first_ = scores->begin(sentence);
     std::vector<double>&two = shared->two, &up = shared->up;
+    std::vector<int32_t>& left = shared->left;
+    const Floors& floors = shared->floors;
     Screen siblings{Kind::kSibling, options.bounds->siblings, harmless, &found_.siblings, scores};
     Screen grandparents{Kind::kGrandparent, options.bounds->grandparents, harmless,
                         &found_.grandparents, scores};
@@ -120,7 +139,7 @@ void Relaxed::screen(const Sentence& sentence, const Parts& parts, const Trees& 
     const int64_t n = parts.n;
     dependency::Sums* sums = loopy->sums();
     if (!sums->narrow || sums->scratch != loopy->scratch()) {
-        tell(parts, *loopy);
+        tell(parts, potentials, trees, loopy);
         const dependency::Sentence s{table_.data(), n, trees.single_root};
         trees.api->sum(trees.kind, s, {}, loopy->scratch(), sums);
     }
@@ -132,19 +151,42 @@ void Relaxed::screen(const Sentence& sentence, const Parts& parts, const Trees& 
         const int32_t into = into_[at(h)], many = into_[at(h) + 1] - into;
         trees.api->head_joints(sums, h, count, &modifier_[at(first)], many, &above_[at(into)],
                                two.data(), up.data());
+        // Those of a row from i to `end` that may matter, by their distances from a word.
+        const int32_t *words = modifier_.data() + first, *arcs = child_.data() + first;
+        const auto middle = static_cast<int32_t>(std::lower_bound(words, words + count, h) - words);
+        int32_t* next = nullptr;
+        const auto some = [&](const double* p, int32_t i, int32_t end, int32_t from,
+                              const double* floor) {
+            for (; i < end; ++i) {
+                const int32_t d = std::min<int32_t>(std::abs(words[i] - from), kFar - 1);
+                *next = i;
+                next += std::fabs(p[i]) >= floor[d];
+            }
+        };
+        left.resize(std::max(left.size(), at(count) + 1));
         for (int32_t i = 0; i < count; ++i) {
-            const int32_t a = child_[at(first + i)], m = modifier_[at(first + i)];
-            for (int32_t j = i + 1; j < count; ++j) {
-                push(&siblings, h, m, modifier_[at(first + j)], a, child_[at(first + j)],
-                     two[at(i * count + j)]);
+            const double* p = two.data() + int64_t{i} * count;
+            const int32_t m = words[i], behind = std::max(i + 1, middle);
+            next = left.data();
+            some(p, i + 1, middle, m, floors.siblings(0));
+            some(p, behind, count, m, floors.siblings(m < h ? 1 : 2));
+            for (const int32_t* j = left.data(); j < next; ++j) {
+                push(&siblings, h, m, words[*j], arcs[i], arcs[*j], p[*j]);
             }
         }
         for (int32_t k = into; k < into + many; ++k) {
             const int32_t a = wanted_[at(k)], g = above_[at(k)];
-            for (int32_t i = 0; i < count; ++i) {
-                const int32_t m = modifier_[at(first + i)];
-                if (m == g) continue;
-                push(&grandparents, g, h, m, a, child_[at(first + i)], up[at(g * count + i)]);
+            const double* p = up.data() + int64_t{g} * count;
+            const auto other =
+                static_cast<int32_t>(std::lower_bound(words, words + count, g) - words);
+            const int32_t low = std::min(middle, other), high = std::max(middle, other);
+            next = left.data();
+            some(p, 0, low, g, floors.grandparents(g, h, 0));
+            some(p, low, high, g, floors.grandparents(g, h, 1));
+            some(p, high, count, g, floors.grandparents(g, h, 2));
+            for (const int32_t* i = left.data(); i < next; ++i) {
+                const int32_t m = words[*i];
+                if (m != g) push(&grandparents, g, h, m, a, arcs[*i], p[*i]);
             }
         }
         if (waiting() >= kMostWaiting) weigh_now(sentence, harmless, shared);
@@ -205,7 +247,8 @@ void Relaxed::weigh_now(const Sentence& sentence, const Harmless& harmless, Shar
 }
 
 // P(both arcs) of the candidates that `screen` did not find them of; drops those without a gain.
-void Relaxed::ask(const Parts& parts, const Trees& trees, double epsilon, Loopy* loopy) {
+void Relaxed::ask(const Parts& parts, const double* potentials, const Trees& trees, double epsilon,
+                  Loopy* loopy) {
     open_.clear();
     asked_.clear();
     for (auto* list : {&found_.siblings, &found_.grandparents}) {
@@ -218,7 +261,7 @@ void Relaxed::ask(const Parts& parts, const Trees& trees, double epsilon, Loopy*
     }
     if (open_.empty()) return;
     joint_.resize(asked_.size());
-    tell(parts, *loopy);
+    tell(parts, potentials, trees, loopy);
     trees.api->joints({table_.data(), parts.n, trees.single_root},
                       static_cast<int64_t>(asked_.size()), asked_.data(), joint_.data(),
                       loopy->scratch());
@@ -301,20 +344,26 @@ void Relaxed::choose(const Options& options, const Parts& parts, const Find& fin
 
 // The pairs that may have a gain above epsilon, to be scored.
 void Relaxed::offer(double epsilon, const Sentence& sentence, const Trees& trees,
-                    const Options& options, const Parts& parts, Loopy* loopy, Shared* shared) {
-    const Range &one = options.bounds->siblings.any(), &two = options.bounds->grandparents.any();
-    const Range any{std::min(one.least, two.least), std::max(one.most, two.most)};
+                    const Options& options, const Parts& parts, const double* potentials,
+                    Loopy* loopy, Shared* shared) {
     const Harmless& h = shared->thresholds.of(epsilon);
-    list(parts, *loopy, any, h);
-    screen(sentence, parts, trees, options, h, loopy, shared);
+    shared->floors.make(*options.bounds, h);
+    list(parts, *loopy, any_of(*options.bounds), h, shared->floors);
+    screen(sentence, parts, potentials, trees, options, h, loopy, shared);
 }
 
 void Relaxed::begin(const Sentence& sentence, const Trees& trees, const Options& options,
                     const Parts& parts, const double* potentials, Loopy* loopy, Shared* shared) {
     counts = {};
-    log_z_ = loopy->run(parts, potentials, trees, nullptr);
+    // Arcs that are in no pair with a gain, whatever their digits: see `list`.
+    const double rare = options.amount / largest_excess(any_of(*options.bounds));
+    const bool leave_out = quick(options) && rare > kRarest;
+    log_z_ =
+        loopy->run(parts, potentials, trees, nullptr, false, leave_out ? (1.0 - 1e-6) * rare : 0.0);
     offered_ = log_z_ != -INFINITY && options.choice == Choice::kAbove && options.rounds != 0;
-    if (offered_) offer(options.amount, sentence, trees, options, parts, loopy, shared);
+    if (offered_) {
+        offer(options.amount, sentence, trees, options, parts, potentials, loopy, shared);
+    }
     loopy->leave();
 }
 
@@ -328,17 +377,18 @@ double Relaxed::end(const Sentence& sentence, const Trees& trees, const Options&
     const auto find = [&](double epsilon) {
         if (!offered_) {
             shared->scores.clear();
-            offer(epsilon, sentence, trees, options, *parts, loopy, shared);
+            offer(epsilon, sentence, trees, options, *parts, potentials->data(), loopy, shared);
             shared->scores.score(shared->weights);
             weigh_last(shared->thresholds.of(epsilon), shared->scores);
         }
         offered_ = false;
-        ask(*parts, trees, epsilon, loopy);
+        ask(*parts, potentials->data(), trees, epsilon, loopy);
     };
     for (;; ++counts.rounds) {
         if (counts.rounds > 0) {
-            beliefs->resize(at(parts->size()));
-            log_z_ = loopy->run(*parts, potentials->data(), trees, beliefs->data(), true);
+            if (beliefs) beliefs->resize(at(parts->size()));
+            log_z_ = loopy->run(*parts, potentials->data(), trees,
+                                beliefs ? beliefs->data() : nullptr, true);
             counts.iterations += loopy->iterations();
         }
         if (log_z_ == -INFINITY) return log_z_;
@@ -349,8 +399,11 @@ double Relaxed::end(const Sentence& sentence, const Trees& trees, const Options&
         }
         if (!done) continue;
         if (counts.rounds == 0) {
-            beliefs->resize(at(parts->arcs()));
-            loopy->tell_arcs(beliefs->data());
+            loopy->complete(*parts, potentials->data(), trees);
+            if (beliefs) {
+                beliefs->resize(at(parts->arcs()));
+                loopy->tell_arcs(beliefs->data());
+            }
         }
         counts.converged = loopy->converged();
         return log_z_;

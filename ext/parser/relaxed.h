@@ -42,8 +42,10 @@ class Relaxed {
         PairScores scores;
         PairScores own;  // of one sentence that has too many to wait
         Thresholds thresholds;
+        Floors floors;
         Memory memory;
         std::vector<double> two, up;  // joints of the arcs of one head
+        std::vector<int32_t> left;    // those of a row that may have a gain
     };
 
     // `parts` has arcs, at `potentials`. Pairs that may be added are to be scored: those of many
@@ -51,7 +53,12 @@ class Relaxed {
     void begin(const Sentence& sentence, const Trees& trees, const Options& options,
                const Parts& parts, const double* potentials, Loopy* loopy, Shared* shared);
     void read(const Options& options, Shared* shared);
+    // Whether beliefs of all arcs need not be known.
+    static bool quick(const Options& options) {
+        return options.choice == Choice::kAbove && options.rounds == 1;
+    }
     // Adds pairs to both. Beliefs (parts,) and Bethe log Z of what there is then; -inf: no tree.
+    // Without beliefs, where it is `quick`: `loopy` may be asked for them, or for heads alone.
     double end(const Sentence& sentence, const Trees& trees, const Options& options, Parts* parts,
                std::vector<double>* potentials, std::vector<double>* beliefs, Loopy* loopy,
                Shared* shared);
@@ -64,17 +71,19 @@ class Relaxed {
     template <class Find>
     void choose(const Options& options, const Parts& parts, const Find& find);
     void list(const Parts& parts, const Loopy& loopy, const Range& potentials,
-              const Harmless& harmless);
-    void tell(const Parts& parts, const Loopy& loopy);
+              const Harmless& harmless, const Floors& floors);
+    void tell(const Parts& parts, const double* potentials, const Trees& trees, Loopy* loopy);
     void offer(double epsilon, const Sentence& sentence, const Trees& trees, const Options& options,
-               const Parts& parts, Loopy* loopy, Shared* shared);
-    void screen(const Sentence& sentence, const Parts& parts, const Trees& trees,
-                const Options& options, const Harmless& harmless, Loopy* loopy, Shared* shared);
+               const Parts& parts, const double* potentials, Loopy* loopy, Shared* shared);
+    void screen(const Sentence& sentence, const Parts& parts, const double* potentials,
+                const Trees& trees, const Options& options, const Harmless& harmless, Loopy* loopy,
+                Shared* shared);
     void weigh(const Harmless& harmless, const PairScores& scores, PairScores::Mark next);
     void weigh_last(const Harmless& harmless, const PairScores& scores);
     void weigh_now(const Sentence& sentence, const Harmless& harmless, Shared* shared);
     int64_t waiting() const;
-    void ask(const Parts& parts, const Trees& trees, double epsilon, Loopy* loopy);
+    void ask(const Parts& parts, const double* potentials, const Trees& trees, double epsilon,
+             Loopy* loopy);
     bool add(Parts* parts, std::vector<double>* potentials, Loopy* loopy);
     void merge(const std::vector<Candidate>& from, const double* theta, const double* messages,
                std::vector<Parts::Pair>* pairs);
@@ -85,10 +94,10 @@ class Relaxed {
     // Candidates that are weighed already.
     size_t weighed_siblings_ = 0, weighed_grandparents_ = 0;
     std::vector<double> p_, q_;  // (arcs,) P(arc) and P(no arc) of those that are wanted
-    std::vector<int32_t>
-        wanted_;  // arcs that may be in a pair, by modifier; heads; where each begins
-    std::vector<int32_t> above_, into_;
-    std::vector<int32_t> start_, child_, modifier_, next_;  // the same by head, with modifiers
+    // Arcs that may be the first one of grandparents, by modifier; heads; where each begins.
+    std::vector<int32_t> wanted_, above_, into_;
+    // Arcs that may be another one of a pair, by head, with modifiers; and in order.
+    std::vector<int32_t> start_, child_, modifier_, next_, children_;
     Candidates found_;
     std::vector<Candidate*> open_;
     std::vector<double> table_;  // (n + 1, n + 1) scores of arcs

@@ -118,6 +118,15 @@ double Worker::end_relaxed(const Relaxed::Options& options, std::vector<double>*
                         shared);
 }
 
+bool Worker::heads_relaxed(const Relaxed::Options& options, Relaxed::Shared* shared, int32_t* heads,
+                           double* own, std::vector<double>* beliefs) {
+    const double log_z = end_relaxed(options, nullptr, shared);
+    if (loopy_.heads(parts_, scores_.data(), trees_, heads, own)) return true;
+    beliefs->assign(at(parts_.size()), 0.0);
+    if (log_z > -INFINITY) loopy_.tell(parts_, scores_.data(), trees_, beliefs->data());
+    return false;
+}
+
 double Worker::relax(const Relaxed::Options& options, std::vector<double>* beliefs,
                      Relaxed::Shared* shared) {
     shared->scores.clear();

@@ -111,6 +111,10 @@ class Worker {
     }
     double end_relaxed(const Relaxed::Options& options, std::vector<double>* beliefs,
                        Relaxed::Shared* shared);
+    // The same without beliefs where that is `Relaxed::quick`: heads and their beliefs (n,). False:
+    // all beliefs (parts,) have to be looked at, which are these.
+    bool heads_relaxed(const Relaxed::Options& options, Relaxed::Shared* shared, int32_t* heads,
+                       double* own, std::vector<double>* beliefs);
     // All of these, of one sentence.
     double relax(const Relaxed::Options& options, std::vector<double>* beliefs,
                  Relaxed::Shared* shared);
