@@ -2,11 +2,12 @@
 
     python benchmarks/questions.py
     python benchmarks/questions.py --models tree --sizes long extreme --labels 9
+    python benchmarks/questions.py --models chain --sizes long --positions 200000 --only sample
 
-One thread. A question and `infer(model).marginals` are timed in turn, and the shortest of each
-counts. Where a question writes more than marginals, the column `output` has the ratio of the bytes.
-`score_samples` of a hidden Markov model stands for `infer`. Questions to many rows count by the
-row.
+One thread, unless asked for more. A question and `infer(model).marginals` are timed in turn, and the
+shortest of each counts. Where a question writes more than marginals, the column `output` has the
+ratio of the bytes. `score_samples` of a hidden Markov model stands for `infer`. Questions to many
+rows count by the row.
 """
 
 from __future__ import annotations
@@ -27,6 +28,13 @@ Questions = Iterator[tuple[str, Call, float]]
 SIZES = ("small", "batch", "long", "per-edge", "masked", "extreme")
 #: Positions of one sequence or tree, and how many there are.
 SHAPES = {"small": (10, 1), "batch": (20, 100), "per-edge": (20, 10)}
+LONG = [2000]
+#: What every question is asked with.
+ONE: dict[str, Any] = {"threads": 1}
+
+
+def extent(size: str) -> tuple[int, int]:
+    return SHAPES.get(size, (LONG[0], 1))
 
 
 def arrays(
@@ -34,7 +42,7 @@ def arrays(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
     """Return lengths, unary scores, tables (one for each position if "per-edge"), and a mask."""
     rng = np.random.default_rng(0)
-    length, count = SHAPES.get(size, (2000, 1))
+    length, count = extent(size)
     n = length * count
     shape = (n, labels, labels) if size == "per-edge" else (labels, labels)
     scale = 1e4 if size == "extreme" else 1.0
@@ -94,7 +102,7 @@ class HiddenMarkovModel:
     """A categorical one with random parameters, and what it is asked about."""
 
     def __init__(self, size: str, labels: int) -> None:
-        length, count = SHAPES.get(size, (2000, 1))
+        length, count = extent(size)
         rng = np.random.default_rng(0)
         self.x, self.lengths = rng.integers(0, 50, (length * count, 1)), [length] * count
         self.model = valuesparse.hmm.CategoricalHMM(
@@ -125,7 +133,7 @@ def asked(model: Any) -> Call:
     """Return the call whose multiples are counted."""
     if isinstance(model, HiddenMarkovModel):
         return model.ask
-    return lambda: vs.infer(model, threads=1).marginals
+    return lambda: vs.infer(model, **ONE).marginals
 
 
 def of_hidden(model: HiddenMarkovModel) -> Questions:
@@ -138,7 +146,7 @@ def of_hidden(model: HiddenMarkovModel) -> Questions:
 
 
 def of_graph(model: vs.FactorGraph, result: vs.Result, numbers: int) -> Questions:
-    one: dict[str, Any] = {"threads": 1}
+    one = ONE
     names = list(range(2))
     yield "joint of two neighbours", lambda: result.joint(names, **one), 1 / numbers
     yield "bounds", lambda: vs.bounds.log_z(model), 1 / numbers
@@ -168,7 +176,7 @@ def questions(kind: str, model: Any) -> Questions:
     best = vs.decode(model, threads=1).states
     n = len(best)
     numbers = sum(len(row) for row in result.marginals)
-    one: dict[str, Any] = {"threads": 1}
+    one = ONE
     yield "decode", lambda: vs.decode(model, **one), n / numbers
     for size in (1, 10):
         rng = np.random.default_rng(0)
@@ -222,8 +230,12 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
     parser.add_argument("--labels", type=int, default=49)
     parser.add_argument("--dtype", choices=("float32", "float64"), default="float64")
+    parser.add_argument("--positions", type=int, default=LONG[0], help="of what is long")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--only", default="", metavar="WORD", help="questions that have it")
     parser.add_argument("--seconds", type=float, default=0.2, help="for each question")
     options = parser.parse_args()
+    LONG[0], ONE["threads"] = options.positions, options.threads
     print(*describe(()), sep="\n")
     print(f"{options.labels} labels (graphs: at most 5; order 2, segments: 9), {options.dtype}")
     rows = []
@@ -233,6 +245,8 @@ def main() -> None:
                 continue
             model = KINDS[kind](size, options.labels, options.dtype)
             for name, call, output in questions(kind, model):
+                if options.only not in name:
+                    continue
                 took, infer = ratio(call, asked(model), options.seconds)
                 if "by the row" in name:
                     took /= ROWS

@@ -35,6 +35,19 @@ def method_of(name: str, **options: Any) -> Any:
     return METHODS[name](**options) if options else name
 
 
+class Given(np.random.Generator):
+    """A generator of known numbers."""
+
+    def __init__(self, uniforms: np.ndarray) -> None:
+        super().__init__(np.random.PCG64(0))
+        self.uniforms = uniforms
+
+    def random(self, out: np.ndarray) -> np.ndarray:
+        assert out.shape == self.uniforms.shape
+        out[:] = self.uniforms
+        return out
+
+
 def chain(model: Arrays) -> vs.Chain:
     """Build the chain that these arrays describe."""
     return vs.Chain(**model.kwargs())

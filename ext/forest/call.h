@@ -97,6 +97,7 @@ class PathCall : public ForestCall {
     // Puts those of the order that are cut in front, as probes of them say.
     Cuts cut(std::vector<int64_t>& order, PathPass& p, Verb probe);
     Cuts cut_messages(std::vector<int64_t>& order);
+    size_t cut_rows(int compute) const;  // doubles that the rows of a chunk take
     void do_chunks(PathPass& p, Verb verb, bool forward, int64_t first, int64_t last);
     // Compares what neighbours have found in the chunks of a sequence, and passes on what is true
     // where they differ; kApart: in too many places.
@@ -111,7 +112,9 @@ class PathCall : public ForestCall {
     void best_states(PathPass& p, const std::vector<int64_t>& some, bool may_cut);
     std::vector<int64_t> join_best(PathPass& p, const Cuts& cuts);
     bool n_best(PathPass& p);  // false: no memory
-    void sample();
+    void sample(const std::vector<int64_t>& some, bool may_cut);
+    // Returns the sequences that are not cut after all.
+    std::vector<int64_t> join_samples(PathPass& p, const Cuts& cuts);
     void find_islands();
     ForestPlan plan(const std::vector<int64_t>& order, const Cuts& cuts, int arithmetic) const;
 };

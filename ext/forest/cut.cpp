@@ -15,23 +15,27 @@ CutRule& cut_rule() {
 namespace {
 
 // A chunk is so many times as long as its entry: the fewer the more groups there are to share.
-constexpr int64_t kLeastTimes = 12, kMostTimes = 48, kGroups = 64;
+constexpr int64_t kLeastTimes = 12, kLeastTimesOneWay = 24, kMostTimes = 48, kGroups = 64;
 
-int64_t chunks_of_messages(const Chains& c, int64_t own, int64_t run_in, bool narrow) {
+int64_t chunks_of_messages(const Chains& c, int64_t own, int64_t run_in, bool narrow,
+                           bool samples) {
     // Chunks whose messages lie side by side go faster, unless entries take most of them.
     const int64_t together = sequences_together(c, narrow);
     const int64_t number = narrow || c.dtype == kFloat32 ? 4 : 8;
     const int64_t row = (c.n_labels + 7) / 8 * 8 * number;
     const int64_t fits = kChunkBytes / row - 2 * run_in, least = 4 * run_in;
+    const int64_t times = samples ? kLeastTimesOneWay : kLeastTimes;
     int64_t wanted =
-        std::clamp(own / kGroups, kLeastTimes * run_in * together, kMostTimes * run_in * together);
+        std::clamp(own / kGroups, times * run_in * together, kMostTimes * run_in * together);
     if (fits >= least) wanted = std::min(wanted, fits * together);
-    return together * std::max(int64_t{2}, (own + wanted - 1) / wanted);
+    // A group of few labels to draw from takes no longer than another thread needs to begin.
+    const int64_t groups = samples && c.n_labels <= kFewLabels ? 1 : 2;
+    return together * std::max(groups, (own + wanted - 1) / wanted);
 }
 
 // Entries and the way back into a chunk are passed through one way.
 int64_t chunks_of_best(int64_t own, int64_t run_in) {
-    const int64_t wanted = std::max(own / (kGroups * kBestTogether), 2 * kLeastTimes * run_in);
+    const int64_t wanted = std::max(own / (kGroups * kBestTogether), kLeastTimesOneWay * run_in);
     return kBestTogether * std::max(int64_t{2}, own / (kBestTogether * wanted));
 }
 
@@ -53,14 +57,20 @@ void cut_evenly(int64_t n, int64_t sequence, int64_t run_in, int64_t run_out, in
 
 }  // namespace
 
-void cut_chain(const Chains& c, int64_t sequence, int64_t run_in, bool best, bool narrow,
+void cut_chain(const Chains& c, int64_t sequence, int64_t run_in, CutFor what, bool narrow,
                Cuts& cuts) {
     const int64_t n = length(c, sequence), own = n - run_in;
+    const bool drawn = what == CutFor::kSamples;
     const int64_t count = cut_rule().chunk > 0 ? own / cut_rule().chunk
-                          : best               ? chunks_of_best(own, run_in)
-                                               : chunks_of_messages(c, own, run_in, narrow);
-    // Ways back join sooner than rows agree.
-    cut_evenly(n, sequence, run_in, best ? (run_in + 1) / 2 : run_in, count, cuts);
+                          : what == CutFor::kBest
+                              ? chunks_of_best(own, run_in)
+                              : chunks_of_messages(c, own, run_in, narrow, drawn);
+    // Ways back join sooner than rows agree. States that are drawn and have not met are drawn again
+    // until they do.
+    constexpr int64_t kMostDrawn = 16;
+    int64_t run_out = what == CutFor::kMessages ? run_in : (run_in + 1) / 2;
+    if (drawn) run_out = std::min(run_out, kMostDrawn);
+    cut_evenly(n, sequence, run_in, run_out, count, cuts);
 }
 
 }  // namespace vs

@@ -48,9 +48,12 @@ inline int64_t chunks_together(const Chunk* chunk, int64_t first, int64_t last, 
     return m;
 }
 
+constexpr int64_t kTailRows = 64;  // messages at the end of a chunk that samples keep
+
 // Cuts a sequence into chunks of one length, as (n, K) and `run_in` say, unless it is too short;
-// `best`: for its best states; `narrow`: see sequences_together.
-void cut_chain(const Chains& c, int64_t sequence, int64_t run_in, bool best, bool narrow,
+// `narrow`: see sequences_together.
+enum class CutFor { kMessages, kBest, kSamples };
+void cut_chain(const Chains& c, int64_t sequence, int64_t run_in, CutFor what, bool narrow,
                Cuts& cuts);
 
 }  // namespace vs

@@ -12,9 +12,9 @@
 #include "forest/likely.h"
 #include "rows/listed_row.h"
 #include "forest/path_best_tasks.h"
-#include "forest/path_draw.h"
 #include "forest/path_island_rows.h"
 #include "forest/path_pass.h"
+#include "forest/path_sample_tasks.h"
 #include "islands/bind.h"
 #include "rows/arithmetic.h"
 #include "rows/pack.h"
@@ -73,7 +73,9 @@ template <class D>
 static void run_more(vs::Pass* pass, const vs::Work& w) {
     switch (w.verb) {
         case vs::Verb::kPathSample:
-            return sample_task<D>(path(pass), w.item, w.worker);
+        case vs::Verb::kPathSampleCompare:
+        case vs::Verb::kPathSampleAgain:
+            return sample_task<D>(path(pass), w);
         case vs::Verb::kEdges:
             return tree_edges<D>(trees(pass), w.item, w.sums, w.worker);
         case vs::Verb::kBranchingSample:

@@ -34,6 +34,12 @@ struct PathPass : Pass {
     bool again = false;  // chunks whose entries were wrong are done again
     double agree = 0.0;  // see CutRule
     int64_t run_in = 0;  // the answer of a probe
+    // Of samples: (chunks, size) the states behind a chunk's own part; (chunks, kTailRows, K)
+    // messages at its end.
+    int64_t* into = nullptr;
+    void* tails = nullptr;
+    // The latest sequence of which a chunk did not go well, or -1: the rest of it is in vain.
+    std::atomic<int64_t>* in_vain = nullptr;
     // In passes to the best states: the table, or null where each edge has its own; one per worker.
     const Scores* scores = nullptr;
     ScanBackoff* backoff = nullptr;
@@ -114,7 +120,6 @@ enum class Verb {
     kPathExact,  // by their kind; `sums`: where the task adds expectations, or null
     kPathOpen,   // the two lanes of a sequence that is cut, and closing them
     kPathClose,
-    kPathSample,  // sequences
     // By the calling thread: reads how fast influence dies in a sequence; compares the entries of
     // chunks (kForward or kBackward) with the messages of their neighbours; passes the true one on.
     kPathProbe,
@@ -127,6 +132,11 @@ enum class Verb {
     kPathBestCompare,
     kPathBestAgain,
     kPathBestScore,
+    kPathSample,  // by kind: sequences, chunks
+    // By the calling thread: compares messages that enter (kForward) or states behind a chunk; does
+    // a chunk again from the true message, and (kBackward) to the true state.
+    kPathSampleCompare,
+    kPathSampleAgain,
     kUp,  // blocks
     kDown,
     kEdges,           // slots: energies, pairwise marginals; the latter are added to `sums` too

@@ -34,7 +34,7 @@ bool PathCall::pass() {
     if (islands_) {
         find_islands();
     } else if (r_.size > 0) {
-        sample();
+        sample(order_, true);
     } else {
         exact(order_, true);
     }
@@ -95,9 +95,7 @@ void PathCall::exact(const std::vector<int64_t>& some, bool may_cut) {
         if (status_[at(order[at(i)])] == kNoMemory) return;
     }
     std::vector<ChunkEnd> ends(cuts.chunk.size());
-    int64_t row, unused;
-    level().packing.layout(computes(), c_.n_labels, &row, &unused);
-    std::vector<double> rows(at(4 * row * bytes(computes()) / 8) * cuts.chunk.size());
+    std::vector<double> rows(cut_rows(computes()) * cuts.chunk.size());
     p.chunk = cuts.chunk.data();
     p.chunk_end = ends.data();
     p.cut_rows = rows.data();
@@ -115,22 +113,37 @@ void PathCall::exact(const std::vector<int64_t>& some, bool may_cut) {
     if (!uncut.empty() && !control_.stop.load()) exact(uncut, false);
 }
 
-void PathCall::sample() {
-    // How many sequences a task draws from together: bits do not depend on it, and every thread has
-    // some tasks.
-    constexpr int64_t kTasks = 4;
+void PathCall::sample(const std::vector<int64_t>& some, bool may_cut) {
+    std::vector<int64_t> order = by_length(some);
+    // A table held at its floor may be felt in float32: messages one way do not tell.
+    const bool alone = !(is_single(arithmetic_) && packing_[0].floored);
+    const Cuts cuts = may_cut && alone ? cut_messages(order) : Cuts();
     const int64_t together = c_.n_labels <= kAbreast32 ? sequences_together(c_, false) : 4;
-    const std::vector<int64_t> order = by_length(order_);
-    const int64_t n = static_cast<int64_t>(order.size());
-    const int64_t tasks = r_.threads > 1 ? kTasks * r_.threads : 1;
-    const int64_t group = std::clamp(n / tasks, int64_t{1}, together);
+    const ForestPlan whole = plan_samples(c_, order, cuts, r_.threads, together, r_.size);
+    std::vector<ChunkEnd> ends(cuts.chunk.size());
+    std::vector<int64_t> into(cuts.chunk.size() * at(r_.size));
+    std::vector<double> rows(cut_rows(computes()) * cuts.chunk.size());
     PathPass p;
     fill(p);
     p.order = order.data();
-    run(Plan("sample", (n + group - 1) / group), r_.threads, [&](int64_t task, int worker) {
-        const Item item{group * task, std::min(n, group * (task + 1))};
-        level().run(&p, {Verb::kPathSample, TaskKind::kPiece, item, worker, nullptr});
-    });
+    p.chunk = cuts.chunk.data();
+    p.chunk_end = ends.data();
+    p.cut_rows = rows.data();
+    p.into = into.data();
+    std::atomic<int64_t> in_vain{-1};
+    p.in_vain = &in_vain;
+    const int64_t tails = static_cast<int64_t>(ends.size()) * kTailRows * c_.n_labels;
+    if (tails > 0) {
+        p.tails = session_.packing.take(tails * bytes(computes()));
+        if (!p.tails) return control_.stop.store(2);
+    }
+    run(through(whole.tasks.view("sample"), order), threads_for(whole.nanoseconds, r_.threads),
+        [&](int64_t task, int worker) {
+            level().run(&p, {Verb::kPathSample, whole.tasks.kind(task), whole.tasks.item(task),
+                             worker, nullptr});
+        });
+    const std::vector<int64_t> uncut = join_samples(p, cuts);
+    if (!uncut.empty() && !control_.stop.load()) sample(uncut, false);
 }
 
 }  // namespace vs

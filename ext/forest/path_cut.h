@@ -112,6 +112,20 @@ double agreed(const vs::PathPass* pass) {
     return sizeof(T) == 8 ? 0x1p-46 : 0x1p-17;
 }
 
+// The cuts between chunks and their neighbours: by messages that have run in.
+template <class D>
+void compare_entries(vs::PathPass* pass, const D& d, bool forward, int64_t first, int64_t last) {
+    const CutRow entry = forward ? CutRow::kEntryForward : CutRow::kEntryBackward;
+    const CutRow left = forward ? CutRow::kLeftForward : CutRow::kLeftBackward;
+    const int64_t from = forward ? -1 : 1;
+    for (int64_t i = first; i < last; ++i) {
+        const double h =
+            apart<D>(cut_row(pass, d, i, entry), cut_row(pass, d, i + from, left), d.K);
+        vs::ChunkEnd& end = pass->chunk_end[i];
+        (forward ? end.wrong_f : end.wrong_b) = !(h <= agreed<typename D::T>(pass));
+    }
+}
+
 // One chunk's messages in one direction, from the true one that enters it.
 template <class D>
 bool pass_on(vs::PathPass* pass, D& d, Ticker& ticker, int64_t chunk, bool forward,
@@ -188,6 +202,7 @@ int64_t probe_chain(vs::PathPass* pass, D& d, Ticker& ticker, int64_t sequence,
     const vs::Chains& c = pass->model.arrays;
     const int64_t n = c.offset[sequence + 1] - c.offset[sequence];
     const int64_t most = most_steps(n, kFarthest, [&](int64_t at, bool forward) {
+        if (!forward && pass->size > 0) return int64_t{0};  // samples need no messages back
         const vs::Scratch::Mark mark = scratch.mark();
         const int64_t steps = probe_at(pass, d, ticker, sequence, at, forward, scratch);
         scratch.rewind(mark);
@@ -220,19 +235,9 @@ void cut_task(vs::PathPass* pass, const vs::Work& work) {
         case vs::Verb::kPathProbe:
             pass->run_in = probe_chain(pass, d, ticker, which, scratch);
             return;
-        case vs::Verb::kPathCompare: {  // the cut between a chunk and its neighbour
-            const bool forward = work.kind == vs::TaskKind::kForward;
-            const CutRow entry = forward ? CutRow::kEntryForward : CutRow::kEntryBackward;
-            const CutRow left = forward ? CutRow::kLeftForward : CutRow::kLeftBackward;
-            const int64_t from = forward ? -1 : 1;
-            for (int64_t i = work.item.first; i < work.item.last; ++i) {
-                const double h =
-                    apart<D>(cut_row(pass, d, i, entry), cut_row(pass, d, i + from, left), d.K);
-                vs::ChunkEnd& end = pass->chunk_end[i];
-                (forward ? end.wrong_f : end.wrong_b) = !(h <= agreed<T>(pass));
-            }
-            return;
-        }
+        case vs::Verb::kPathCompare:
+            return compare_entries(pass, d, work.kind == vs::TaskKind::kForward, work.item.first,
+                                   work.item.last);
         default:  // kPathPassOn
             if (!pass_on(pass, d, ticker, which, work.kind == vs::TaskKind::kForward, scratch)) {
                 pass->control->stop.store(2);

@@ -35,13 +35,21 @@ Cuts PathCall::cut(std::vector<int64_t>& order, PathPass& p, Verb probe) {
             }
         }
         const size_t before = cuts.chunk.size();
-        const bool best = probe == Verb::kPathBestProbe;
-        if (p.run_in > 0) cut_chain(c_, s, p.run_in, best, p.narrow, cuts);
+        const CutFor what = probe == Verb::kPathBestProbe ? CutFor::kBest
+                            : r_.size > 0                 ? CutFor::kSamples
+                                                          : CutFor::kMessages;
+        if (p.run_in > 0) cut_chain(c_, s, p.run_in, what, p.narrow, cuts);
         (cuts.chunk.size() > before ? in_chunks : rest).push_back(s);
     }
     order = in_chunks;
     order.insert(order.end(), rest.begin(), rest.end());
     return cuts;
+}
+
+size_t PathCall::cut_rows(int compute) const {
+    int64_t row, unused;
+    level().packing.layout(compute, c_.n_labels, &row, &unused);
+    return at(4 * row * bytes(compute) / 8);
 }
 
 void PathCall::do_chunks(PathPass& p, Verb verb, bool forward, int64_t first, int64_t last) {
@@ -53,14 +61,16 @@ PathCall::Joined PathCall::compare(PathPass& p, int64_t first, int64_t last, Ver
                                    Verb pass_on) {
     do_chunks(p, compare, true, first + 1, last);
     if (!one_way_) do_chunks(p, compare, false, first, last - 1);
-    int64_t wrong = 0;
+    int64_t wrong = 0, wrong_states = 0;
     for (int64_t i = first; i < last; ++i) {
         wrong += p.chunk_end[i].wrong_f + p.chunk_end[i].wrong_b;
+        wrong_states += p.chunk_end[i].wrong_b;
     }
     if (wrong == 0) return Joined::kRight;
-    // Passing messages on in order takes longer than a pass from both ends; of the best states, no
-    // longer than all in order.
-    const int64_t few = compare == Verb::kPathBestCompare ? 2 : 8;
+    // Passing messages on in order takes longer than a pass from both ends; states, no longer than
+    // all in order.
+    const int64_t few = compare == Verb::kPathCompare ? 8 : 2;
+    if (compare == Verb::kPathSampleCompare) wrong -= wrong_states;  // these soon meet
     if (cut_rule().run_in == 0 && few * wrong > last - first) return Joined::kApart;
     for (int64_t i = first + 1; i < last && !control_.stop.load(); ++i) {
         if (!p.chunk_end[i].wrong_f) continue;
@@ -130,6 +140,32 @@ std::vector<int64_t> PathCall::join(PathPass& p, const Cuts& cuts, const ForestP
             log_z.add(p.chunk_end[i].log_mass);
         }
         if (status[which] == kOk) log_z_[s] = log_z.total();
+    }
+    return uncut;
+}
+
+std::vector<int64_t> PathCall::join_samples(PathPass& p, const Cuts& cuts) {
+    std::vector<int64_t> uncut;
+    p.scratch = session_.temporary();
+    p.agree = cut_rule().agree;
+    for (size_t which = 0; which < cuts.end.size() && !control_.stop.load(); ++which) {
+        const int64_t first = cuts.first(which), last = cuts.end[which];
+        const int64_t s = cuts.chunk[at(first)].sequence;
+        const auto well = [&] {
+            return std::all_of(p.chunk_end + first, p.chunk_end + last,
+                               [](const ChunkEnd& e) { return e.status == kOk; });
+        };
+        const bool joined = well() && compare(p, first, last, Verb::kPathSampleCompare,
+                                              Verb::kPathSampleAgain) != Joined::kApart;
+        if (joined && well()) {
+            status_[at(s)] = kOk;
+            continue;
+        }
+        uncut.push_back(s);  // whole sequences know what to do where something is the matter
+        for (int64_t i = first; i < last; ++i) {
+            const Chunk& part = cuts.chunk[at(i)];
+            if (p.chunk_end[i].status == kOk) control_.done.fetch_sub(part.last - part.first);
+        }
     }
     return uncut;
 }

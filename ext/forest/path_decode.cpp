@@ -36,9 +36,7 @@ void PathCall::best_states(PathPass& p, const std::vector<int64_t>& some, bool m
     const Cuts cuts = may_cut ? cut(order, p, Verb::kPathBestProbe) : Cuts();
     const ForestPlan whole = plan_best(c_, order, cuts);
     std::vector<ChunkEnd> ends(cuts.chunk.size());
-    int64_t row, unused;
-    level().packing.layout(c_.dtype, c_.n_labels, &row, &unused);
-    std::vector<double> rows(at(4 * row * bytes(c_.dtype) / 8) * cuts.chunk.size());
+    std::vector<double> rows(cut_rows(c_.dtype) * cuts.chunk.size());
     p.order = order.data();
     p.chunk = cuts.chunk.data();
     p.chunk_end = ends.data();

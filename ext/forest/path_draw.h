@@ -1,5 +1,7 @@
-// Samples of chains: forward messages, then states from the last one back.
+// States that are drawn by forward messages of chains, one or several in the lanes of vectors.
 #pragma once
+
+#include <cstring>
 
 #include "forest/path_abreast.h"
 #include "forest/path_pass.h"
@@ -84,6 +86,7 @@ class DrawsAbreast {
     // k[r]: the state that draw() finds in lane r with u[r], out of a (K, N) times message[r].
     VS_INLINE void row(const D& d, const T* a, const T* const* message, const double* u, int* k) {
         const int K = d.K, blocks = (K + kBlock - 1) / kBlock;
+        if (blocks == 1) return row_of_few(d, a, message, u, k);
         const Wide zero = Wide::set1(0.0), one = Wide::set1(1.0);
         weave<T, N>(message, K, column_);
         Wide total[kWide], found[kWide];
@@ -136,13 +139,55 @@ class DrawsAbreast {
             }
             unusual |= (found[q].ge(end) | block.ge(Wide::set1(static_cast<double>(blocks)))) << at;
         }
-        double state[N];
-        for (int q = 0; q < kWide; ++q) found[q].store(state + q * Wide::N);
-        for (int r = 0; r < N; ++r) k[r] = static_cast<int>(state[r]);
+        whole(found, k);
         if (unusual != 0) draw_apart(d, a, message, u, unusual, k);
     }
 
   private:
+    // The same for states of one block, which stay in registers: the next draws wait for these.
+    VS_INLINE void row_of_few(const D& d, const T* a, const T* const* message, const double* u,
+                              int* k) {
+        const int K = d.K;
+        const Wide zero = Wide::set1(0.0), one = Wide::set1(1.0);
+        weave<T, N>(message, K, column_);
+        Wide w[kBlock][kWide], found[kWide];
+        each<kBlock>([&](auto j) VS_INLINE_LAMBDA {
+            for (int q = 0; q < kWide; ++q) w[j][q] = zero;
+            if (j >= K) return;
+            Wide x[kWide], y[kWide];
+            widen(V::load(a + j * N), x);
+            widen(V::load(column_ + j * N), y);
+            for (int q = 0; q < kWide; ++q) w[j][q] = x[q] * y[q];
+        });
+        unsigned unusual = 0;
+        for (int q = 0; q < kWide; ++q) {
+            const int at = q * Wide::N;
+            const Wide total = ((w[0][q] + w[1][q]) + (w[2][q] + w[3][q])) +
+                               ((w[4][q] + w[5][q]) + (w[6][q] + w[7][q]));
+            const Wide target = Wide::load(u + at) * total;
+            Wide sum = zero, even = zero, odd = zero;
+            each<kBlock>([&](auto j) VS_INLINE_LAMBDA {
+                if (j >= K) return;
+                sum = sum + w[j][q];
+                Wide& count = j % 2 == 0 ? even : odd;
+                count = count + Wide::where_ge(target, sum, one);
+            });
+            found[q] = even + odd;
+            const Wide most = Wide::set1(static_cast<double>(K));
+            unusual |= (found[q].ge(most) | target.ge(total)) << at;
+        }
+        whole(found, k);
+        if (unusual != 0) draw_apart(d, a, message, u, unusual, k);
+    }
+    // Numbers from 0 on as integers: added to 2^52 they are its last bits.
+    static VS_INLINE void whole(const Wide* found, int* k) {
+        const Wide large = Wide::set1(0x1p52);
+        double number[N];
+        uint64_t bits[N];
+        for (int q = 0; q < kWide; ++q) (found[q] + large).store(number + q * Wide::N);
+        std::memcpy(bits, number, sizeof(number));
+        for (int r = 0; r < N; ++r) k[r] = static_cast<int>(static_cast<uint32_t>(bits[r]));
+    }
     static void widen(Vec<double> x, Wide* out) { out[0] = x; }
     static void widen(Vec<float> x, Wide* out) { x.widen(out); }
     // Lanes whose u is next to 1.
@@ -162,223 +207,5 @@ class DrawsAbreast {
 // Scores are of the type of messages: nobody draws from those that were narrowed.
 template <class D>
 constexpr bool kDrawAbreast = kGoAbreast<D> && std::is_same<typename D::In, typename D::T>::value;
-
-// Samples of one position, one in each lane of vectors.
-template <class D, bool = kDrawAbreast<D>>
-class SamplesAbreast {
-  public:
-    bool open(const D&, int64_t, vs::Scratch&) { return true; }
-    int64_t draw(vs::PathPass*, const D&, const Lane<D>&, int64_t) { return 0; }
-};
-
-template <class D>
-class SamplesAbreast<D, true> {
-  public:
-    using T = typename D::T;
-    static constexpr int N = Vec<T>::N;
-
-    bool open(const D& d, int64_t size, vs::Scratch& scratch) {
-        on_ = 2 * size > N && Abreast<D>::serves(d);
-        return !on_ || draws_.open(d, scratch);
-    }
-    // Draws states of position i of a lane, and returns for how many samples.
-    int64_t draw(vs::PathPass* pass, const D& d, const Lane<D>& s, int64_t i) {
-        if (!on_) return 0;
-        const int64_t n = pass->model.arrays.n_positions, size = pass->size;
-        const T* const a = draws_.in_each(d, s.alpha + i * s.stride);
-        int64_t x = 0;
-        for (; 2 * (size - x) > N; x += N) {
-            const int m = static_cast<int>(size - x < N ? size - x : N);
-            const int64_t at = x * n + s.begin + i;
-            const T* message[N];
-            double u[N];
-            int k[N];
-            for (int r = 0; r < N; ++r) {
-                const int64_t own = at + (r < m ? r : 0) * n;
-                u[r] = pass->uniforms[own];
-                message[r] = i + 1 < s.n ? d.column_message(
-                                               0, static_cast<int>(pass->states[own + 1]), nullptr)
-                                         : draws_.ones(d);
-            }
-            draws_.row(d, a, message, u, k);
-            for (int r = 0; r < m; ++r) pass->states[at + r * n] = k[r];
-            if (size - x <= N) return size;
-        }
-        return x;
-    }
-
-  private:
-    DrawsAbreast<D> draws_;
-    bool on_ = false;
-};
-
-// Whether forward messages know their own error.
-template <class D>
-bool know_alone(const D& d) {
-    return D::kUnit == 1.0 || sizeof(typename D::T) == 8 || !d.floors();
-}
-
-// Samples of sequences of few labels, one in each lane of vectors. Returns how many are left to
-// the others, which move to the front; -1: cancelled.
-template <class D>
-int sample_abreast(vs::PathPass* pass, Exact<D>& engine, D& d, Ticker& ticker, Lane<D>* lanes,
-                   int64_t* sequence, int m, vs::Scratch& scratch) {
-    using T = typename D::T;
-    constexpr int N = Abreast<D>::N;
-    const vs::Chains& c = pass->model.arrays;
-    if (2 * m <= N || m > N || !know_alone(d) || !Abreast<D>::serves(d)) return m;
-    int64_t longest = 0, all = 0;
-    for (int r = 0; r < m; ++r) {
-        const int64_t n = c.offset[sequence[r] + 1] - c.offset[sequence[r]];
-        longest = n > longest ? n : longest;
-        all += n;
-    }
-    if (all == 0 || longest * N > 2 * all) return m;  // lanes that have ended work for nothing
-    const vs::Scratch::Mark mark = scratch.mark();
-    bool ok = true;
-    for (int r = 0; r < m && ok; ++r) {
-        ok = lane_init(lanes[r], d, c, sequence[r], typename D::Row(), scratch);
-    }
-    Abreast<D> group;
-    DrawsAbreast<D> draws;
-    if (!ok || !draws.open(d, scratch) ||
-        !group.open(lanes, m, Keep::kForward, nullptr, nullptr, d, scratch)) {
-        scratch.rewind(mark);
-        return m;
-    }
-    if (!group.forward(engine, d, ticker)) return -1;
-    bool well[N];
-    for (int r = 0; r < N; ++r) well[r] = r < m && group.well(r) && lanes[r].log_end > D::kLeastEnd;
-    constexpr int64_t kAhead = 8;
-    int64_t* const states = pass->states;
-    const T* message[N];
-    double u[N];
-    int64_t at[N];
-    int k[N];
-    for (int64_t i = longest - 1; i >= 0; --i) {
-        for (int64_t x = 0; x < pass->size; ++x) {
-            if (!ticker.go_on(m)) return -1;
-            for (int r = 0; r < N; ++r) {
-                const Lane<D>& s = lanes[r < m ? r : 0];
-                const bool here = well[r] && i < s.n;
-                at[r] = here ? x * c.n_positions + s.begin + i : -1;
-                u[r] = here ? pass->uniforms[at[r]] : 0.0;
-                if (here && i % kAhead == 0 && i >= kAhead) {  // the lines of the next positions
-                    VS_PREFETCH_READ(pass->uniforms + at[r] - kAhead);
-                    VS_PREFETCH_WRITE(states + at[r] - kAhead);
-                }
-                message[r] = here && i + 1 < s.n
-                                 ? d.column_message(0, static_cast<int>(states[at[r] + 1]), nullptr)
-                                 : draws.ones(d);
-            }
-            draws.row(d, group.kept(i), message, u, k);
-            for (int r = 0; r < m; ++r) {
-                if (at[r] >= 0) states[at[r]] = k[r];
-            }
-        }
-    }
-    int left = 0;
-    for (int r = 0; r < m; ++r) {
-        if (well[r]) {
-            finish_lane(pass, d, lanes[r]);
-        } else {
-            sequence[left++] = sequence[r];
-        }
-    }
-    scratch.rewind(mark);
-    return left;
-}
-
-// Forward messages to draw from: of forward passes where these know their own error, else of
-// passes both ways, of which one that went well proves them right.
-template <class D>
-bool sampled_messages(vs::PathPass* pass, Exact<D>& engine, D& d, Lane<D>* lanes,
-                      const int64_t* sequence, int m, vs::Scratch& scratch) {
-    using T = typename D::T;
-    const auto init = [&](Lane<D>& s, int64_t which) {
-        T* const alpha = s.alpha;
-        const bool ok = lane_init(s, d, pass->model.arrays, which, typename D::Row(), scratch);
-        s.alpha = alpha;
-        return ok;
-    };
-    for (int r = 0; r < m; ++r) {
-        Lane<D>& s = lanes[r];
-        s.alpha = nullptr;
-        if (!init(s, sequence[r])) return false;
-        s.alpha = scratch.array<T>(s.n * s.stride);
-    }
-    if (scratch.failed) return false;
-    const bool alone = know_alone(d);
-    const bool finished = !alone || engine.group_forward(lanes, m, Role::kPass);
-    for (int r = 0; r < m; ++r) {
-        Lane<D>& s = lanes[r];
-        if (!finished) s.status = vs::kCancelled;
-        if (alone && s.status == vs::kOk && !(s.log_end > D::kLeastEnd)) s.status = vs::kWiden;
-        if (alone && s.status != vs::kWiden) continue;
-        if (!init(s, sequence[r])) return false;
-        NoSink sink;
-        if (!engine.group(&s, 1, sink)) s.status = vs::kCancelled;
-        require_little_added(s);
-    }
-    return true;
-}
-
-// Backward sampling: x_n ~ alpha_n, then x_i ~ alpha_i(.) E(., x_{i+1}). Samples and sequences go
-// along together, so that a draw need not wait for another.
-template <class D>
-void sample_task(vs::PathPass* pass, vs::Item item, int worker) {
-    using T = typename D::T;
-    const vs::Chains& c = pass->model.arrays;
-    vs::Scratch& scratch = pass->scratch[worker];
-    scratch.reset();
-    const int64_t stride = Tiling<T>(c.n_labels).Kp;
-    T* tmp = scratch.array<T>(3 * stride);
-    double* weight = scratch.array<double>(draw_size(stride));
-    int m = static_cast<int>(item.last - item.first);
-    Lane<D> lanes[vs::kMostTogether];
-    lanes[0].n = 0;  // no compiler knows that m > 0
-    const auto end_all = [&](vs::Status status) {
-        for (int64_t q = item.first; q < item.last; ++q) pass->status[pass->order[q]] = status;
-    };
-    if (scratch.failed) return end_all(vs::kNoMemory);
-    std::memset(tmp, 0, sizeof(T) * static_cast<size_t>(3 * stride));
-    const Input<typename D::In> in(c);
-    const Packed<T> packed = packed_view<T>(*pass->packing);
-    D d(in, packed, tmp);
-    if (!d.open(scratch)) return end_all(vs::kNoMemory);
-    Ticker ticker(pass->control, worker == 0, c.n_labels, D::kSlower);
-    Exact<D> engine(d, ticker);
-    int64_t sequence[vs::kMostTogether];
-    for (int r = 0; r < m; ++r) sequence[r] = pass->order[item.first + r];
-    if constexpr (kDrawAbreast<D>) {
-        m = sample_abreast(pass, engine, d, ticker, lanes, sequence, m, scratch);
-        if (m < 0) return end_all(vs::kCancelled);
-        if (m == 0) return;
-    }
-    if (!sampled_messages(pass, engine, d, lanes, sequence, m, scratch)) {
-        return end_all(vs::kNoMemory);
-    }
-    T* column = tmp + 2 * stride;
-    int64_t* const states = pass->states;
-    SamplesAbreast<D> abreast;
-    if (!abreast.open(d, pass->size, scratch)) return end_all(vs::kNoMemory);
-    for (int64_t i = lanes[0].n - 1; i >= 0; --i) {
-        for (int q = 0; q < m; ++q) {
-            Lane<D>& s = lanes[q];
-            if (i >= s.n || s.status != vs::kOk) continue;
-            for (int64_t r = abreast.draw(pass, d, s, i); r < pass->size; ++r) {
-                if (!ticker.go_on()) return end_all(vs::kCancelled);
-                const int64_t at = r * c.n_positions + s.begin + i;
-                const T* message = nullptr;
-                if (i + 1 < s.n) {
-                    message =
-                        d.column_message(s.edge + i, static_cast<int>(states[at + 1]), column);
-                }
-                states[at] = draw(d, s.alpha + i * stride, message, pass->uniforms[at], weight);
-            }
-        }
-    }
-    for (int q = 0; q < m; ++q) finish_lane(pass, d, lanes[q]);
-}
 
 }  // namespace VS_NS

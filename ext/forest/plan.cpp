@@ -123,6 +123,29 @@ ForestPlan plan_best(const Chains& c, const std::vector<int64_t>& order, const C
     return plan;
 }
 
+ForestPlan plan_samples(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts,
+                        int threads, int64_t together, int64_t size) {
+    constexpr int64_t kTasks = 4;  // of each thread
+    ForestPlan plan;
+    const double cost = 0.5 * position_cost(c.n_labels) + 15.0 * static_cast<double>(size);
+    plan.nanoseconds = cost * static_cast<double>(c.n_positions);
+    add_chunks(cuts, sequences_together(c, false), cost, 1e300, plan,
+               [](const Chunk& part) { return static_cast<double>(part.end - part.begin - 1); });
+    threads = threads_for(plan.nanoseconds, threads);
+    const int64_t n = static_cast<int64_t>(order.size());
+    const int64_t n_cut = static_cast<int64_t>(cuts.end.size());
+    const int64_t tasks = threads > 1 ? kTasks * threads : 1;
+    const int64_t group = std::clamp((n - n_cut) / tasks, int64_t{1}, together);
+    for (int64_t i = n_cut, j; i < n; i = j) {
+        j = std::min(n, i + group);
+        double sum = 0.0;
+        for (int64_t r = i; r < j; ++r) sum += static_cast<double>(length(c, order[at(r)]) - 1);
+        plan.tasks.add(TaskKind::kSequences, i, j, sum);
+    }
+    plan.tasks.finish();
+    return plan;
+}
+
 ForestPlan plan_branching(const Layout& t, int64_t labels) {
     ForestPlan plan;
     plan.nanoseconds = node_cost(labels) * static_cast<double>(t.n);

@@ -39,6 +39,10 @@ ForestPlan plan_path(const Chains& c, const std::vector<int64_t>& order, const C
 // Passes to the best states: groups of chunks, and sequences.
 ForestPlan plan_best(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts);
 
+// Samples: groups of chunks, and of sequences, at most `together`, so that every thread has some.
+ForestPlan plan_samples(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts,
+                        int threads, int64_t together, int64_t size);
+
 // Upward passes of all blocks, children first, then downward passes, parents first. Items count
 // through slots, block by block.
 ForestPlan plan_branching(const Layout& t, int64_t labels);

@@ -122,12 +122,22 @@ def chain_listed() -> Act:
     return act
 
 
+def cut_chain() -> vs.Chain:
+    """Return a chain that is cut into chunks where its messages agree."""
+    own = np.random.default_rng(0)
+    return vs.Chain(3 * own.normal(size=(4200, 6)), own.normal(size=(6, 6)))
+
+
 @operation
 def chain_cut() -> Act:
-    """A chain that is cut into chunks where its messages agree."""
-    own = np.random.default_rng(0)
-    chain = vs.Chain(3 * own.normal(size=(900, 20)), 3 * own.normal(size=(20, 20)))
+    chain = cut_chain()
     return lambda: vs.infer(chain, threads=2).marginals
+
+
+@operation
+def chain_cut_sample() -> Act:
+    chain = cut_chain()
+    return lambda: vs.sample(chain, 2, np.random.default_rng(1), threads=2)
 
 
 @operation

@@ -34,6 +34,7 @@ NAMES = (HERE / "operations.txt").read_text().split()
 QUICK = [
     "chain_infer",
     "chain_cut",
+    "chain_cut_sample",
     "chain_listed",
     "chain_top",
     "chain_islands",

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from checks import assert_same_bits, chain, refused
+from checks import Given, assert_same_bits, chain, refused
 from hypothesis import given
 from oracles import (
     Arrays,
@@ -203,19 +203,6 @@ def test_what_a_table_held_at_its_floor_is_all_there_is(at: int, dtype: type) ->
         want = vs.infer(model).marginals
         for i in range(length):
             assert x[:, i].mean() == pytest.approx(want[i, 1], abs=0.04)
-
-
-class Given(np.random.Generator):
-    """A generator of known numbers."""
-
-    def __init__(self, uniforms: np.ndarray) -> None:
-        super().__init__(np.random.PCG64(0))
-        self.uniforms = uniforms
-
-    def random(self, out: np.ndarray) -> np.ndarray:
-        assert out.shape == self.uniforms.shape
-        out[:] = self.uniforms
-        return out
 
 
 @pytest.mark.parametrize("size", [1, 3, 9, 21])
