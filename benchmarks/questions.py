@@ -4,10 +4,10 @@
     python benchmarks/questions.py --models tree --sizes long extreme --labels 9
     python benchmarks/questions.py --models chain --sizes long --positions 200000 --only sample
 
-One thread, unless asked for more. A question and `infer(model).marginals` are timed in turn, and the
-shortest of each counts. Where a question writes more than marginals, the column `output` has the
-ratio of the bytes. `score_samples` of a hidden Markov model stands for `infer`. Questions to many
-rows count by the row.
+One thread, unless asked for more. A question and `infer(model).marginals` are timed in turn, and
+the shortest of each counts. Where a question writes more than marginals, the column `output` has
+the ratio of the bytes. `score_samples` of a hidden Markov model stands for `infer`. Questions to
+many rows count by the row.
 """
 
 from __future__ import annotations

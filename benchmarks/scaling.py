@@ -61,7 +61,7 @@ def chains() -> Named:
     states = vs.decode(m).states
     result = vs.infer(m)
     yield "batch: infer, float32", _infer(batch(49, 400_000, 0.0, "float32"))
-    yield "batch: decode", lambda t: vs.decode(m, threads=t)
+    yield "batch: decode", _decode(m)
     yield "batch: log_prob", lambda t: vs.log_prob(m, states, threads=t)
     yield "batch: sample", lambda t: vs.sample(m, 1, np.random.default_rng(0), threads=t)
     yield "batch: expectations", lambda t: result.expectations(threads=t)
@@ -72,7 +72,8 @@ def chains() -> Named:
         m = long_chain(n_labels, positions)
         name = f"one chain, {n_labels} labels"
         yield f"{name}: infer", _infer(m)
-        yield f"{name}: decode", lambda t, m=m: vs.decode(m, threads=t)
+        yield f"{name}: decode", _decode(m)
+        yield f"{name}: sample", lambda t, m=m: vs.sample(m, 1, np.random.default_rng(0), threads=t)
     yield "one chain, 45 labels: infer, zeta=0.9", lambda t: vs.infer(m, zeta=0.9, threads=t)
 
 
@@ -80,11 +81,20 @@ def _infer(model: vs.Chain | vs.Tree) -> Question:
     return lambda t: vs.infer(model, threads=t).marginals
 
 
+def _decode(model: vs.Chain | vs.Tree) -> Question:
+    return lambda t: vs.decode(model, threads=t)
+
+
 def trees() -> Named:
+    """Hang each node below any before it, and below one of the last 50: a deep tree."""
     for n_labels, nodes in ((9, 500_000), (49, 100_000)):
-        m = tree(nodes, n_labels, 0.0, np.random.default_rng(n_labels), "float64")
-        yield f"one tree, {n_labels} labels: infer", _infer(m)
-        yield f"one tree, {n_labels} labels: decode", lambda t, m=m: vs.decode(m, threads=t)
+        rng = np.random.default_rng(n_labels)
+        deep = tree(nodes, n_labels, 0.0, rng, "float64")
+        parent = np.r_[-1, rng.integers(0, np.arange(1, nodes))]
+        wide = vs.Tree(parent, deep.unary, deep.table)
+        for shape, m in (("wide", wide), ("deep", deep)):
+            yield f"one {shape} tree, {n_labels} labels: infer", _infer(m)
+            yield f"one {shape} tree, {n_labels} labels: decode", _decode(m)
 
 
 def grids() -> Named:
@@ -129,14 +139,16 @@ def treebank(folder: Path) -> Named:
     items = [one for one, _ in data]
     yield "tagging, from attributes", lambda t: tagger.tag_batch(items, threads=t)
     lessons = first(lessons_file(folder, "English"), 1500, check="training")
-    yield "training a parser of order 2, an epoch", lambda t: vs.parsing.train(
-        lessons, order=2, epochs=1, threads=t
+    yield (
+        "training a parser of order 2, an epoch",
+        lambda t: vs.parsing.train(lessons, order=2, epochs=1, threads=t),
     )
     parser = vs.parsing.train(lessons, order=2, epochs=2)
     gold = first(evaluation_file(folder, "English"), None)
     for method in ("relaxed", "bp"):
-        yield f"parsing, {method}", lambda t, m=method: list(
-            parser.parse(gold, method=m, threads=t)
+        yield (
+            f"parsing, {method}",
+            lambda t, m=method: list(parser.parse(gold, method=m, threads=t)),
         )
 
 

@@ -273,8 +273,8 @@ double Network::Climb::moved() {
     };
     // Without fields single variables stay at 1/2 while their joints move.
     each_block([&](int64_t vectors, int64_t tables, int64_t block) {
-        now.parts[at(block)].value = vectors >= 0 ? most(now.q, before.q, vectors)
-                                                  : most(now.joint, before.joint, tables);
+        now.parts[at(block)].value =
+            vectors >= 0 ? most(now.q, before.q, vectors) : most(now.joint, before.joint, tables);
     });
     double largest = 0.0;
     const int64_t blocks = Field::blocks_of(now.q) + Field::blocks_of(now.joint);

@@ -49,19 +49,9 @@ void Network::Field::find_crossings() {
         if (root[at(u)] != root[at(v)] || l.card_[at(u)] != 2 || l.card_[at(v)] != 2) continue;
         const double* t = table_of(f);
         if (!std::all_of(t, t + 4, [](double x) { return x > -INFINITY; })) continue;
-        Crossing c{f,
-                   u,
-                   v,
-                   -1,
-                   l.var_at_[at(u)],
-                   l.var_at_[at(v)],
-                   l.table_at_[at(f)],
-                   -1,
-                   -1,
-                   -1,
-                   t[2] - t[0],
-                   t[1] - t[0],
-                   t[3] - t[2] - t[1] + t[0]};
+        Crossing c{
+            f,  u,  v,  -1,          l.var_at_[at(u)], l.var_at_[at(v)],         l.table_at_[at(f)],
+            -1, -1, -1, t[2] - t[0], t[1] - t[0],      t[3] - t[2] - t[1] + t[0]};
         while (u != v) {
             if (depth[at(u)] >= depth[at(v)]) {
                 u = parent_of(u);

@@ -183,7 +183,8 @@ struct Network::Field {
     std::vector<Way> way_to;
     Numbers crossed, ends;
     Numbers tie, product;  // of links: the logs of correlations; of crossings: their products
-    std::vector<int64_t> first_below;  // of a place in `order`: where its links begin in `downwards`
+    std::vector<int64_t>
+        first_below;  // of a place in `order`: where its links begin in `downwards`
     // What crossings give the variables where they end, and where they meet: those of a variable
     // stand together.
     struct End {
@@ -193,7 +194,7 @@ struct Network::Field {
     Numbers met_at;
     std::vector<int64_t> end_ptr, meet_ptr;  // (n + 1,) of a variable: where they begin
     std::vector<char> is_walked;             // of a crossing: nearly independent links hide some
-    std::vector<Sums> parts;  // of the value, by blocks
+    std::vector<Sums> parts;                 // of the value, by blocks
 
     // Finds the crossings: the forest stays as it is.
     void find_crossings();

@@ -47,26 +47,28 @@ inline void fetch(const float* weights, uint32_t mask, int64_t parts) {
 // The same a few at a time, while other parts are scored.
 class Ahead {
   public:
+    Ahead() = default;
+    Ahead(const Ahead&) = delete;
+    Ahead& operator=(const Ahead&) = delete;
     void add(const float* weights, uint32_t mask, int64_t parts) {
         if (int64_t{mask} >= kLineFloats * parts) return;
-        pieces_[count_++] = {weights, weights + mask + 1};
+        *end_++ = {weights, weights + mask + 1};
     }
     // Parts between two questions, and how many lines each has to ask for.
     static constexpr int64_t kStretch = 16;
     int64_t some(int64_t parts) const {
         int64_t sum = 0;
-        for (int i = 0; i < count_; ++i) {
-            sum += (pieces_[i].end - pieces_[i].next + kLineFloats - 1) / kLineFloats;
+        for (const Piece* p = pieces_; p < end_; ++p) {
+            sum += (p->end - p->next + kLineFloats - 1) / kLineFloats;
         }
         return parts > 0 ? sum * kStretch / parts + 1 : 0;
     }
     void ask(int64_t lines) {
-        for (; lines > 0 && first_ < count_; ++first_) {
-            Piece& piece = pieces_[first_];
-            for (; lines > 0 && piece.next < piece.end; --lines, piece.next += kLineFloats) {
-                prefetch_line(piece.next);
+        for (; lines > 0 && first_ < end_; ++first_) {
+            for (; lines > 0 && first_->next < first_->end; --lines, first_->next += kLineFloats) {
+                prefetch_line(first_->next);
             }
-            if (piece.next < piece.end) return;
+            if (first_->next < first_->end) return;
         }
     }
 
@@ -76,7 +78,7 @@ class Ahead {
         const float *next, *end;
     };
     Piece pieces_[kMost];
-    int count_ = 0, first_ = 0;
+    Piece *first_ = pieces_, *end_ = pieces_;
 };
 
 }  // namespace vs::parser
