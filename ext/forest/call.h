@@ -111,6 +111,17 @@ class PathCall : public ForestCall {
     // The best states of some sequences, into p.states, and their scores into p.log_z.
     void best_states(PathPass& p, const std::vector<int64_t>& some, bool may_cut);
     std::vector<int64_t> join_best(PathPass& p, const Cuts& cuts);
+    // act(sequence, its first chunk, one past its last) on the calling thread, until the call
+    // stops.
+    template <class F>
+    void each_cut(PathPass& p, const Cuts& cuts, const F& act) {
+        p.scratch = session_.temporary();
+        p.agree = cut_rule().agree;
+        for (size_t which = 0; which < cuts.end.size() && !control_.stop.load(); ++which) {
+            const int64_t first = cuts.first(which);
+            act(cuts.chunk[at(first)].sequence, first, cuts.end[which]);
+        }
+    }
     bool n_best(PathPass& p);  // false: no memory
     void sample(const std::vector<int64_t>& some, bool may_cut);
     // Returns the sequences that are not cut after all.

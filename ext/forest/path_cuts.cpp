@@ -146,11 +146,7 @@ std::vector<int64_t> PathCall::join(PathPass& p, const Cuts& cuts, const ForestP
 
 std::vector<int64_t> PathCall::join_samples(PathPass& p, const Cuts& cuts) {
     std::vector<int64_t> uncut;
-    p.scratch = session_.temporary();
-    p.agree = cut_rule().agree;
-    for (size_t which = 0; which < cuts.end.size() && !control_.stop.load(); ++which) {
-        const int64_t first = cuts.first(which), last = cuts.end[which];
-        const int64_t s = cuts.chunk[at(first)].sequence;
+    each_cut(p, cuts, [&](int64_t s, int64_t first, int64_t last) {
         const auto well = [&] {
             return std::all_of(p.chunk_end + first, p.chunk_end + last,
                                [](const ChunkEnd& e) { return e.status == kOk; });
@@ -159,14 +155,14 @@ std::vector<int64_t> PathCall::join_samples(PathPass& p, const Cuts& cuts) {
                                               Verb::kPathSampleAgain) != Joined::kApart;
         if (joined && well()) {
             status_[at(s)] = kOk;
-            continue;
+            return;
         }
         uncut.push_back(s);  // whole sequences know what to do where something is the matter
         for (int64_t i = first; i < last; ++i) {
             const Chunk& part = cuts.chunk[at(i)];
             if (p.chunk_end[i].status == kOk) control_.done.fetch_sub(part.last - part.first);
         }
-    }
+    });
     return uncut;
 }
 

@@ -53,22 +53,18 @@ void PathCall::best_states(PathPass& p, const std::vector<int64_t>& some, bool m
 
 std::vector<int64_t> PathCall::join_best(PathPass& p, const Cuts& cuts) {
     std::vector<int64_t> uncut;
-    p.scratch = session_.temporary();
-    p.agree = cut_rule().agree;
-    for (size_t which = 0; which < cuts.end.size() && !control_.stop.load(); ++which) {
-        const int64_t first = cuts.first(which), last = cuts.end[which];
-        const int64_t s = cuts.chunk[at(first)].sequence;
+    each_cut(p, cuts, [&](int64_t s, int64_t first, int64_t last) {
         // A guess forbids nothing: where it leads nowhere nothing does.
         const auto dead = [&] {
             return std::any_of(p.chunk_end + first, p.chunk_end + last,
                                [](const ChunkEnd& e) { return e.status != kOk; });
         };
-        if (dead()) continue;
+        if (dead()) return;
         const Joined joined = compare(p, first, last, Verb::kPathBestCompare, Verb::kPathBestAgain);
         if (joined == Joined::kApart) uncut.push_back(s);
-        if (joined == Joined::kApart || control_.stop.load() || dead()) continue;
+        if (joined == Joined::kApart || control_.stop.load() || dead()) return;
         level().run(&p, {Verb::kPathBestScore, TaskKind::kPiece, {s, s + 1}, 0, nullptr});
-    }
+    });
     return uncut;
 }
 
