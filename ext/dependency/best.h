@@ -20,6 +20,7 @@ struct MaxPlus : Serial<MaxPlus, double> {
     static T times(T a, T b) { return a + b; }
     static T plus(T a, T b) { return a > b ? a : b; }
     static T over(T a, T b) { return a - b; }
+    static VS_INLINE T more(T a, T b, T c) { return plus(a + b, c); }
     static double as_double(T a) { return a; }
     static double log_over(T a, T b) {
         return a > -INFINITY ? a - b : b > -INFINITY ? -INFINITY : 0.0;
@@ -33,21 +34,6 @@ struct MaxPlus : Serial<MaxPlus, double> {
             s = V::max(s, V::load_part(x + i, m, -INFINITY) + V::load_part(y + i, m, -INFINITY));
         }
         return s.hmax();
-    }
-    template <bool kNew>
-    static VS_INLINE void diagonal(const T* x, int64_t dx, const T* y, int64_t dy, int64_t count,
-                                   T* out, int64_t) {
-        constexpr int K = 8 / V::N;
-        V s[K];
-        each<K>([&](auto v) VS_INLINE_LAMBDA {
-            s[v] = kNew ? V::set1(-INFINITY) : V::load(out + v * V::N);
-        });
-        for (int64_t k = 0; k < count; ++k, x += dx, y += dy) {
-            each<K>([&](auto v) VS_INLINE_LAMBDA {
-                s[v] = V::max(s[v], V::load(x + v * V::N) + V::load(y + v * V::N));
-            });
-        }
-        each<K>([&](auto v) VS_INLINE_LAMBDA { s[v].store(out + v * V::N); });
     }
     static VS_INLINE void add_rows(const T* c, const T* x, int64_t stride, int64_t rows, T* y,
                                    int64_t n) {

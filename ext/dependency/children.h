@@ -28,10 +28,10 @@ class Children {
     using T = typename A::T;
 
   public:
-    static int64_t scratch(int64_t n) { return 6 * (n + 3) * (Eisner<A>::stride(n) + 8); }
+    static int64_t scratch(int64_t n) { return 6 * (n + 3) * ((n + 8) / 8 * 8 + 8); }
 
     // After `inside` and `outside`.
-    Children(const Eisner<A>& spans, int64_t n, bool single, T* scratch)
+    Children(const SpanSums<T>& spans, int64_t n, bool single, T* scratch)
         : spans_(spans), n_(n), single_(single), scratch_(scratch) {}
 
     // modifiers (count,), ascending. Both arcs i < j at siblings[i count + j]; of the arc g -> head
@@ -136,7 +136,7 @@ class Children {
 
     void paths_right(const Side& s) {
         const int64_t c = s.child(0), width = lanes(s.count);
-        A::add_product(spans_.outer_row(0, c), spans_.stride(n_), h_, s.complete + c * s.ld, s.ld,
+        A::add_product(spans_.outer_row(0, c), spans_.ld, h_, s.complete + c * s.ld, s.ld,
                        n_ - c + 1, s.path, s.ld, width);
         for (int64_t g = c + 1; g <= n_; ++g) {
             A::add_rows(spans_.complete_row(g, c + 1), s.complete + c * s.ld, s.ld, g - c,
@@ -153,7 +153,7 @@ class Children {
             A::add_rows(spans_.complete_row(g, g), s.complete + (g + 1) * s.ld, s.ld, c - g,
                         s.path + g * s.ld, width);
         }
-        A::add_product(spans_.outer_row(h_ + 1, 1), spans_.stride(n_), n_ - h_, s.complete + s.ld,
+        A::add_product(spans_.outer_row(h_ + 1, 1), spans_.ld, n_ - h_, s.complete + s.ld,
                        s.ld, c, s.path + (h_ + 1) * s.ld, s.ld, width);
     }
 
@@ -174,7 +174,7 @@ class Children {
         }
     }
 
-    const Eisner<A>& spans_;
+    const SpanSums<T> spans_;
     const int64_t n_;
     const bool single_;
     T* scratch_;

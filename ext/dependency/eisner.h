@@ -8,190 +8,231 @@
 // The mass of all trees is complete(0, n). With a single root, between(0, j) is complete(j, 1).
 // The outside of each is its derivative, from wide spans to narrow ones.
 //
-// A table has a row for each width and in it a place for the first word of each span, so that spans
-// of one width are done side by side: term k of all of their sums lies in two rows. Beyond its last
-// span a row is zero as far as blocks reach, and so are the terms of spans that have fewer.
+// Spans go in tiles of two first words and two last ones. Their terms of words between these, or
+// outside, share factors; those of the words themselves follow, span by span. Tiles with the same
+// last words follow each other, since those rows stay in the nearest cache, and their loops end with
+// what the tile before has made.
 #pragma once
 
 #include <cstdint>
 
+#include "simd/each.h"
 #include "simd/level.h"
 
 namespace VS_NS {
 
+// What is known of spans, at [head, end] of squares whose rows are `ld` apart.
+template <class T>
+struct SpanSums {
+    T weight(int64_t, int64_t h, int64_t m) const { return weight_[h * weight_ld_ + m]; }
+    T complete(int64_t, int64_t h, int64_t e) const { return complete_[h * ld + e]; }
+    T arc(int64_t, int64_t h, int64_t m) const { return arc_t_[m * ld + h]; }
+    // After `outside`: of arc(h, m).
+    T outside_of(int64_t h, int64_t m) const { return outside_[h * ld + m]; }
+    // complete(i, j) and its outside, the next j behind; complete(j, i), likewise.
+    const T* complete_row(int64_t i, int64_t j) const { return complete_ + i * ld + j; }
+    const T* complete_column(int64_t j, int64_t i) const { return complete_t_ + i * ld + j; }
+    const T* outer_row(int64_t i, int64_t j) const { return outer_ + i * ld + j; }
+
+    const T *weight_, *complete_, *complete_t_, *arc_t_, *outer_, *outside_;
+    int64_t weight_ld_, ld;
+};
+
 template <class A>
 class Eisner {
     using T = typename A::T;
-    static constexpr int64_t kBlock = 8;  // spans that `A::diagonal` takes at most
-    static constexpr int64_t kTables = 12, kSquares = 3;
+    using Tile = T[2][2];
+    static constexpr int64_t kSquares = 8;
 
   public:
-    static int64_t stride(int64_t n) { return (n + 1 + 7) / 8 * 8; }  // of squares
-    static int64_t scratch(int64_t n) {
-        return (n + 1) * (kTables * row(n) + kSquares * stride(n)) + row(n);
-    }
+    // Words and the root, an even number: what lies beyond a sentence has no weight.
+    static int64_t side(int64_t n) { return (n + 2) / 2 * 2; }
+    static int64_t scratch(int64_t n) { return kSquares * side(n) * side(n) + 2 * side(n); }
 
-    // weight (n + 1, stride(n)) at [head, modifier].
-    Eisner(const T* weight, int64_t n, bool single, T* scratch)
-        : n_(n), ld_(stride(n)), row_(row(n)), single_(single), w_(weight) {
-        T** tables[] = {&outer_r_,    &outer_l_, &gap_,   &outside_r_, &outside_l_, &complete_r_,
-                        &complete_l_, &arc_r_,   &arc_l_, &between_,   &weight_r_,  &weight_l_};
-        for (T** table : tables) {
-            *table = scratch;
-            scratch += (n + 1) * row_;
-        }
-        for (T** square : {&complete_, &complete_t_, &outer_}) {
+    Eisner(int64_t n, bool single, T* scratch) : ld_(side(n)), single_(single) {
+        T** squares[] = {&w_, &c_, &ct_, &a_, &at_, &b_, &ot_, &g_};
+        for (T** square : squares) {
             *square = scratch;
-            scratch += (n + 1) * ld_;
+            scratch += ld_ * ld_;
         }
         root_ = scratch;
+        ends_ = scratch + ld_;
     }
 
-    T inside() {
-        for (T* table : {complete_r_, complete_l_, arc_r_, arc_l_}) clear(table, 0);
-        for (int64_t i = 0; i <= n_; ++i) {
-            complete_r_[i] = complete_l_[i] = A::one();
-            arc_r_[i] = arc_l_[i] = A::zero();
-        }
-        // Row 0 has another table's end before it.
-        for (int64_t i = 1; i <= kBlock; ++i) complete_r_[-i] = A::zero();
-        for (int64_t w = 1; w <= n_; ++w) {
-            const int64_t at = w * row_, back = 1 - row_;
-            for (T* table : {complete_r_, complete_l_, arc_r_, arc_l_}) clear(table, w);
-            each_block(w, [&](int64_t i, int64_t lanes) VS_INLINE_LAMBDA {
-                // complete(i, i + k) complete(j, i + k + 1), k = 0..w - 1
-                A::template diagonal<true>(complete_r_ + i, row_, complete_l_ + at - row_ + 1 + i,
-                                           back, w, between_ + at + i, lanes);
-            });
-            if (single_) between_[at] = complete_l_[at - row_ + 1];
-            for (int64_t i = 0; i <= n_ - w; ++i) {
-                weight_r_[at + i] = w_[i * ld_ + i + w];
-                weight_l_[at + i] = w_[(i + w) * ld_ + i];
-                arc_r_[at + i] = A::times(weight_r_[at + i], between_[at + i]);
-                arc_l_[at + i] = A::times(weight_l_[at + i], between_[at + i]);
+    // (side, side) at [head, modifier], zero where there is no arc; after `outside` what weights
+    // are multiplied by.
+    T* weights() const { return w_; }
+    // (side,): one where the sentence ends, else zero.
+    T* ends() const { return ends_; }
+    // Both of one sentence of n words; and back. weight, rest (n + 1, ld).
+    void write(int64_t n, const T* weight, int64_t ld) {
+        for (int64_t h = 0; h < ld_; ++h) {
+            T* row = w_ + h * ld_;
+            for (int64_t m = 0; m < ld_; ++m) {
+                row[m] = h <= n && m <= n ? weight[h * ld + m] : A::zero();
             }
-            each_block(w, [&](int64_t i, int64_t lanes) VS_INLINE_LAMBDA {
-                // arc(i, i + k) complete(i + k, j), k = 1..w
-                A::template diagonal<true>(arc_r_ + row_ + i, row_, complete_r_ + at - row_ + 1 + i,
-                                           back, w, complete_r_ + at + i, lanes);
-                // arc(j, i + k) complete(i + k, i), k = 0..w - 1
-                A::template diagonal<true>(arc_l_ + at + i, back, complete_l_ + i, row_, w,
-                                           complete_l_ + at + i, lanes);
-            });
+            ends_[h] = h == n ? A::one() : A::zero();
         }
-        return complete_r_[n_ * row_];
     }
-
-    // After inside. rest (n + 1, stride(n)): what arc weights are multiplied by; zero elsewhere.
-    void outside(T* rest) {
-        for (int64_t h = 0; h <= n_; ++h) {
-            T* row = rest + h * ld_;
-            row[0] = row[h] = A::zero();
-            for (int64_t m = n_ + 1; m < ld_; ++m) row[m] = A::zero();
-        }
-        for (int64_t i = 0; i <= n_; ++i) outer_r_[i] = outer_l_[i] = A::zero();
-        for (int64_t w = n_; w > 0; --w) {
-            const int64_t at = w * row_, up = at + row_, most = n_ - w;
-            for (T* table : {outer_r_, outer_l_, gap_}) clear(table, w);
-            each_block(w, [&](int64_t i, int64_t lanes) VS_INLINE_LAMBDA {
-                // How many words there are to the right of a span, and to the left, at most.
-                const int64_t right = most - i, left = i + lanes <= most ? i + lanes - 1 : most;
-                // complete(i, j) in complete(h, j), h = i - 1, ..., and in between(i, k), k = j +
-                // 1, ...
-                A::template diagonal<true>(outer_r_ + up + i - 1, row_ - 1, arc_r_ + row_ + i - 1,
-                                           row_ - 1, left, outer_r_ + at + i, lanes);
-                A::template diagonal<false>(gap_ + up + i, row_, complete_l_ + w + 1 + i, row_,
-                                            right, outer_r_ + at + i, lanes);
-                // complete(j, i) in complete(k, i), k = j + 1, ..., and in between(h, j), h = i -
-                // 1, ...
-                A::template diagonal<true>(outer_l_ + up + i, row_, arc_l_ + row_ + w + i, row_,
-                                           right, outer_l_ + at + i, lanes);
-                A::template diagonal<false>(gap_ + up + i - 1, row_ - 1, complete_r_ + i - 1,
-                                            row_ - 1, left, outer_l_ + at + i, lanes);
-            });
-            if (w == n_) outer_r_[at] = A::one();
-            // complete(j, 1) is between(0, j) there.
-            if (single_ && most > 0) outer_l_[at + 1] = A::plus(outer_l_[at + 1], root_[w + 1]);
-            each_block(w, [&](int64_t i, int64_t lanes) VS_INLINE_LAMBDA {
-                const int64_t right = most - i + 1, left = i + lanes <= most ? i + lanes : most + 1;
-                // arc(i, j) in complete(i, e), e = j, ..., and arc(j, i) in complete(j, b), b = i,
-                // ...
-                A::template diagonal<true>(outer_r_ + at + i, row_, complete_r_ + w + i, row_,
-                                           right, outside_r_ + at + i, lanes);
-                A::template diagonal<true>(outer_l_ + at + i, row_ - 1, complete_l_ + i, row_ - 1,
-                                           left, outside_l_ + at + i, lanes);
-            });
-            for (int64_t i = 0; i <= most; ++i) {
-                const T r = outside_r_[at + i], l = outside_l_[at + i], b = between_[at + i];
-                gap_[at + i] =
-                    A::plus(A::times(weight_r_[at + i], r), A::times(weight_l_[at + i], l));
-                rest[i * ld_ + i + w] = A::times(r, b);
-                if (i > 0) rest[(i + w) * ld_ + i] = A::times(l, b);
-            }
-            if (single_) {
-                root_[w] = gap_[at];
-                gap_[at] = A::zero();
-            }
+    void read(int64_t n, T* rest, int64_t ld) const {
+        for (int64_t h = 0; h <= n; ++h) {
+            for (int64_t m = 0; m <= n; ++m) rest[h * ld + m] = w_[h * ld_ + m];
         }
     }
 
-    // After `outside`, for rows of complete and outer.
-    void keep() {
-        for (int64_t i = 0; i <= n_; ++i) {
-            for (int64_t k = i * ld_ + n_ + 1; k < (i + 1) * ld_; ++k) {
-                complete_[k] = complete_t_[k] = outer_[k] = A::zero();
-            }
-            for (int64_t j = i; j <= n_; ++j) {
-                const int64_t at = (j - i) * row_ + i, up = i * ld_ + j, down = j * ld_ + i;
-                complete_[up] = complete_t_[down] = complete_r_[at];
-                complete_[down] = complete_t_[up] = complete_l_[at];
-                outer_[up] = outer_r_[at];
-                outer_[down] = outer_l_[at];
-            }
+    void inside() {
+        for (int64_t i = 0; i < ld_; ++i) c_[i * ld_ + i] = ct_[i * ld_ + i] = A::one();
+        for (int64_t j = 0; j < ld_; j += 2) {
+            attach(j, j + 1, A::one(), A::zero(), A::zero());
+            for (int64_t i = j - 2; i >= 0; i -= 2) inside(i, j);
+        }
+    }
+    T mass(int64_t n) const { return c_[n]; }
+
+    void outside() {
+        for (int64_t j = ld_ - 2; j >= 0; j -= 2) {
+            for (int64_t i = 0; i < j; i += 2) outside(i, j);
+            T out_r[1][1], out_l[1][1], arc_r[1][1], arc_l[1][1];
+            sum_outside<1>(j, j + 1, out_r, out_l, arc_r, arc_l);
+            detach(j, j + 1, out_r[0][0], out_l[0][0], arc_r[0][0], arc_l[0][0]);
         }
     }
 
-    // As spans whose score depends on the head of h, too.
-    T weight(int64_t, int64_t h, int64_t m) const { return w_[h * ld_ + m]; }
-    T arc(int64_t, int64_t h, int64_t m) const { return of(arc_r_, arc_l_, h, m); }
-    T complete(int64_t, int64_t h, int64_t e) const { return of(complete_r_, complete_l_, h, e); }
-    // The outside of arc(h, m), after `outside`.
-    T outside_of(int64_t h, int64_t m) const { return of(outside_r_, outside_l_, h, m); }
-
-    // complete(i, j) and outer(i, j), the next j behind; complete(j, i), likewise. After `keep`.
-    const T* complete_row(int64_t i, int64_t j) const { return complete_ + i * ld_ + j; }
-    const T* complete_column(int64_t j, int64_t i) const { return complete_t_ + i * ld_ + j; }
-    const T* outer_row(int64_t i, int64_t j) const { return outer_ + i * ld_ + j; }
+    // weight (n + 1, weight_ld): those that `weights` had.
+    SpanSums<T> spans(const T* weight, int64_t weight_ld) const {
+        return {weight, c_, ct_, at_, a_, b_, weight_ld, ld_};
+    }
+    // Its squares of `spans`; those of other elements go into another one's.
+    static constexpr int kSpans = 5;
+    void squares(T* (&out)[kSpans]) const {
+        int i = 0;
+        for (T* square : {c_, ct_, at_, a_, b_}) out[i++] = square;
+    }
 
   private:
-    // Places of a row: a block that begins at the last span, and k words further, is still in it.
-    static int64_t row(int64_t n) { return (n + 2 * kBlock) / kBlock * kBlock; }
+    // One term of the sums of a tile: x of its first words, y of its last ones.
+    template <int N>
+    VS_INLINE void add(const T* x, const T* y, T (&sum)[N][N]) const {
+        T first[N];
+        each<N>([&](auto p) VS_INLINE_LAMBDA { first[p] = x[p * ld_]; });
+        each<N>([&](auto q) VS_INLINE_LAMBDA {
+            const T last = y[q * ld_];
+            each<N>([&](auto p)
+                        VS_INLINE_LAMBDA { sum[p][q] = A::more(first[p], last, sum[p][q]); });
+        });
+    }
 
-    // What a row has beyond its last span, as far as blocks reach; and at its end, where those of
-    // the next row that begin further left do.
-    void clear(T* table, int64_t w) const {
-        T *row = table + w * row_, *beyond = row + n_ - w + 1, *end = row + row_;
-        for (int64_t i = 0; i < kBlock; ++i) beyond[i] = end[i - kBlock] = A::zero();
+    // The arcs and complete spans of i and j, but for what of these is given.
+    VS_INLINE void attach(int64_t i, int64_t j, T between, T right, T left) {
+        const int64_t up = i * ld_ + j, down = j * ld_ + i;
+        const T r = A::times(w_[up], between), l = A::times(w_[down], between);
+        b_[up] = between;
+        a_[up] = at_[down] = r;
+        a_[down] = at_[up] = l;
+        c_[up] = ct_[down] = A::plus(right, r);
+        c_[down] = ct_[up] = A::plus(left, l);
     }
-    T of(const T* right, const T* left, int64_t h, int64_t m) const {
-        return h <= m ? right[(m - h) * row_ + h] : left[(h - m) * row_ + m];
+
+    void inside(int64_t i, int64_t j) {
+        const int64_t ld = ld_, i1 = i + 1, j1 = j + 1;
+        const T *c_i = c_ + i * ld, *c_j = c_ + j * ld, *t_i = ct_ + i * ld, *t_j = ct_ + j * ld;
+        const T *a_i = a_ + i * ld, *a_j = a_ + j * ld;
+        Tile b, r, l;
+        each<2>([&](auto p) VS_INLINE_LAMBDA {
+            each<2>([&](auto q) VS_INLINE_LAMBDA {
+                b[p][q] = A::times(c_i[p * ld + i1], c_j[q * ld + i1 + 1]);
+                r[p][q] = l[p][q] = A::zero();
+            });
+        });
+        for (int64_t k = j - 1; k >= i + 2; --k) {
+            add<2>(c_i + k, c_j + k + 1, b);
+            add<2>(a_i + k, t_j + k, r);
+            add<2>(t_i + k, a_j + k, l);
+        }
+        const T a_up = a_i[i1], c_down = c_i[ld + i];  // i -> i1 and its mirror image
+        const T c_up = c_j[j1], a_down = a_j[ld + j];  // of j and j1
+        const bool root = single_ && i == 0;
+        attach(i1, j, b[1][0], r[1][0], l[1][0]);
+        attach(i, j, root ? c_j[i1] : A::plus(b[0][0], c_j[i1]),
+               A::more(a_up, c_i[ld + j], r[0][0]), A::more(a_j[i1], c_down, l[0][0]));
+        attach(i1, j1, A::plus(b[1][1], c_i[ld + j]), A::more(a_i[ld + j], c_up, r[1][1]),
+               A::more(a_down, c_j[i1], l[1][1]));
+        attach(i, j1,
+               root ? c_j[ld + i1] : A::plus(A::plus(b[0][1], c_j[ld + i1]), c_i[j]),
+               A::more(a_i[j], c_up, A::more(a_up, c_i[ld + j1], r[0][1])),
+               A::more(a_down, c_j[i], A::more(a_j[ld + i1], c_down, l[0][1])));
     }
-    template <class Do>
-    VS_INLINE void each_block(int64_t w, Do act) const {
-        for (int64_t i = 0; i <= n_ - w; i += kBlock) {
-            act(i, n_ - w - i < kBlock ? n_ - w - i + 1 : kBlock);
+
+    // The outside of the complete spans of i and j, and of their arcs but for these spans.
+    VS_INLINE void detach(int64_t i, int64_t j, T out_r, T out_l, T arc_r, T arc_l) {
+        const int64_t up = i * ld_ + j, down = j * ld_ + i;
+        if (i == 0) out_r = A::plus(out_r, ends_[j]);
+        if (i == 1 && single_) out_l = A::plus(out_l, root_[j]);
+        a_[up] = ot_[down] = out_r;
+        a_[down] = ot_[up] = out_l;
+        const T r = A::plus(arc_r, out_r), l = A::plus(arc_l, out_l), between = b_[up];
+        T gap = A::plus(A::times(w_[up], r), A::times(w_[down], l));
+        w_[up] = A::times(r, between);
+        w_[down] = A::times(l, between);
+        b_[up] = r;
+        b_[down] = l;
+        if (i == 0 && single_) {
+            root_[j] = gap;
+            gap = A::zero();
+        }
+        g_[up] = g_[down] = gap;
+    }
+
+    // Terms of the words outside of N first and N last ones.
+    template <int N>
+    VS_INLINE void sum_outside(int64_t i, int64_t j, T (&out_r)[N][N], T (&out_l)[N][N],
+                               T (&arc_r)[N][N], T (&arc_l)[N][N]) const {
+        const int64_t ld = ld_;
+        each<N>([&](auto p) VS_INLINE_LAMBDA {
+            each<N>([&](auto q) VS_INLINE_LAMBDA {
+                out_r[p][q] = out_l[p][q] = arc_r[p][q] = arc_l[p][q] = A::zero();
+            });
+        });
+        const T *o_i = a_ + i * ld, *o_j = a_ + j * ld, *t_i = ot_ + i * ld, *t_j = ot_ + j * ld;
+        const T *a_i = at_ + i * ld, *a_j = at_ + j * ld, *c_i = c_ + i * ld, *c_j = c_ + j * ld;
+        const T *g_i = g_ + i * ld, *g_j = g_ + j * ld;
+        const T *e_i = ct_ + (i - 1) * ld, *e_j = ct_ + (j + 1) * ld;
+        for (int64_t k = j + N; k < ld; ++k) {
+            add<N>(g_i + k, e_j + k, out_r);
+            add<N>(t_i + k, a_j + k, out_l);
+            add<N>(o_i + k, c_j + k, arc_r);
+        }
+        for (int64_t h = 0; h < i; ++h) {
+            add<N>(a_i + h, t_j + h, out_r);
+            add<N>(e_i + h, g_j + h, out_l);
+            add<N>(c_i + h, o_j + h, arc_l);
         }
     }
 
-    const int64_t n_, ld_, row_;
+    void outside(int64_t i, int64_t j) {
+        const int64_t ld = ld_, i1 = i + 1, j1 = j + 1;
+        Tile out_r, out_l, arc_r, arc_l;
+        sum_outside<2>(i, j, out_r, out_l, arc_r, arc_l);
+        const T *o_i = a_ + i * ld, *o_j = a_ + j * ld, *g_i = g_ + i * ld;
+        const T a_up = at_[i1 * ld + i], c_down = c_[i1 * ld + i];
+        const T a_down = at_[j * ld + j1], c_up = c_[j * ld + j1];
+        detach(i, j1, out_r[0][1], out_l[0][1], arc_r[0][1], arc_l[0][1]);
+        detach(i, j, A::plus(out_r[0][0], g_i[j1]), A::more(o_j[ld + i], a_down, out_l[0][0]),
+               A::more(o_i[j1], c_up, arc_r[0][0]), arc_l[0][0]);
+        detach(i1, j1, A::more(o_i[j1], a_up, out_r[1][1]), A::plus(out_l[1][1], g_i[j1]),
+               arc_r[1][1], A::more(o_j[ld + i], c_down, arc_l[1][1]));
+        detach(i1, j, A::plus(A::more(o_i[j], a_up, out_r[1][0]), g_i[ld + j1]),
+               A::plus(A::more(o_j[ld + i1], a_down, out_l[1][0]), g_i[j]),
+               A::more(o_i[ld + j1], c_up, arc_r[1][0]), A::more(o_j[i], c_down, arc_l[1][0]));
+    }
+
+    const int64_t ld_;
     const bool single_;
-    const T* w_;
-    // (n + 1, row) by width and first word: between, weight, arc and complete to the right and to
-    // the left; outer of complete, outside of arc, gap of between.
-    T *outer_r_, *outer_l_, *gap_, *outside_r_, *outside_l_, *complete_r_, *complete_l_;
-    T *arc_r_, *arc_l_, *between_, *weight_r_, *weight_l_;
-    T *complete_, *complete_t_, *outer_;  // (n + 1, stride)
-    T* root_;                             // (n + 1,) gap of between(0, j), with a single root
+    // (side, side) at [head, end] but for those with a t, at [end, head]: weights of arcs; complete
+    // spans; arcs, then the outside of complete spans; between, then the outside of arcs; the
+    // outside of between, both ways.
+    T *w_, *c_, *ct_, *a_, *at_, *b_, *ot_, *g_;
+    T *root_, *ends_;  // (side,): outside of between(0, j), with a single root
 };
 
 }  // namespace VS_NS

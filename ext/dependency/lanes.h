@@ -128,38 +128,6 @@ struct Plain {
         }
         return s.hsum();
     }
-    // out_i += sum_k x[k dx + i] y[k dy + i], k < count, of 8 numbers, or of 4 where there are no
-    // more; kNew: none of them counts.
-    template <bool kNew>
-    static VS_INLINE void diagonal(const T* x, int64_t dx, const T* y, int64_t dy, int64_t count,
-                                   T* out, int64_t lanes) {
-        if (V::N <= 4 && lanes <= 4)
-            return diagonal_of<kNew, (V::N < 4 ? 4 / V::N : 1)>(x, dx, y, dy, count, out);
-        diagonal_of<kNew, 8 / V::N>(x, dx, y, dy, count, out);
-    }
-    template <bool kNew, int K>
-    static VS_INLINE void diagonal_of(const T* x, int64_t dx, const T* y, int64_t dy, int64_t count,
-                                      T* out) {
-        V s[K], t[K];
-        each<K>([&](auto v) VS_INLINE_LAMBDA {
-            s[v] = kNew ? V::set1(0.0) : V::load(out + v * V::N);
-            t[v] = V::set1(0.0);
-        });
-        const auto more = [&](V(&sum)[K]) VS_INLINE_LAMBDA {
-            each<K>([&](auto v) VS_INLINE_LAMBDA {
-                sum[v] = V::fma(V::load(x + v * V::N), V::load(y + v * V::N), sum[v]);
-            });
-            x += dx;
-            y += dy;
-        };
-        int64_t k = 0;
-        for (; k + 2 <= count; k += 2) {  // two sums, since each step of one waits for the last
-            more(s);
-            more(t);
-        }
-        if (k < count) more(s);
-        each<K>([&](auto v) VS_INLINE_LAMBDA { (s[v] + t[v]).store(out + v * V::N); });
-    }
     static VS_INLINE void scale(T c, T* x, int64_t n) {
         const V v = V::set1(c);
         int64_t i = 0;
@@ -186,7 +154,11 @@ struct Plain {
         for (; i + V::N <= n; i += V::N) V::load(x + i).store(y + i);
         for (; i < n; ++i) y[i] = x[i];
     }
-    static T more(T a, T b, T c) { return c + a * b; }
+    // As V::fma.
+    static VS_INLINE T more(T a, T b, T c) {
+        if constexpr (VS_LEVEL >= VS_LEVEL_V3) return std::fma(a, b, c);
+        return a * b + c;
+    }
     // R rows of y, `stride` apart as those of x, of whole vectors: y_r += sum_b c[r][b] x_b.
     // Returns the sum of y_0.
     template <int B, int R>

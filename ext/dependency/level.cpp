@@ -6,6 +6,7 @@
 #include "dependency/lanes.h"
 #include "dependency/maxima.h"
 #include "dependency/minors.h"
+#include "dependency/projective_sentences.h"
 #include "dependency/run.h"
 #include "dependency/sentences.h"
 #include "dependency/valid.h"
@@ -62,6 +63,8 @@ const vs::dependency::Level kLevel = {
     Sentences::kLanes,
     Sentences::run,
     Sentences::scratch,
+    ProjectiveSentences::run,
+    ProjectiveSentences::scratch,
     pairs,
     head_joints,
     best,

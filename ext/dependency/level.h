@@ -17,6 +17,10 @@ struct Level {
     void (*several)(const Sentence* s, double* const* marginal, double* log_z, bool* doubt,
                     double* scratch);
     int64_t (*several_scratch)(int64_t n);
+    // As `dependency::sum_several` of projective trees, of at most `lanes`.
+    void (*projective)(const Sentence* s, const Arcs* arcs, int64_t count, double* const* scratch,
+                       bool spans, Sums* sums, double* log_z, bool* doubt, double* shared);
+    int64_t (*projective_scratch)(int64_t n);
     // A pair whose minor has lost its digits has -1.
     double (*minors)(const Sentence& s, int64_t count, const Pair* pairs, double* out,
                      double* scratch, bool* doubt);

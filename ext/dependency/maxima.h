@@ -49,22 +49,23 @@ class BestSpans {
     }
 
     double best(int64_t* heads) {
-        Eisner<MaxPlus> spans = eisner();
-        const double score = n_ > 0 ? spans.inside() : 0.0;
+        Eisner<MaxPlus> spans = inside();
+        const double score = n_ > 0 ? spans.mass(n_) : 0.0;
         for (int64_t m = 0; m < n_; ++m) heads[m] = -1;
-        if (score > -INFINITY && n_ > 0) attach(spans, 0, 0, n_, heads);
+        if (score > -INFINITY && n_ > 0) attach(spans.spans(weight_, ld_), 0, 0, n_, heads);
         return score;
     }
 
     double ratios(double* ratio) {
         double* rest = pieces_.take<double>((n_ + 1) * ld_);
         double* none = pieces_.take<double>(ld_);
-        Eisner<MaxPlus> spans = eisner();
-        const double score = n_ > 0 ? spans.inside() : 0.0;
+        Eisner<MaxPlus> spans = inside();
+        const double score = n_ > 0 ? spans.mass(n_) : 0.0;
         vs::dependency::Arcs arcs;
         arcs.ratio = ratio;
         if (score == -INFINITY || n_ == 0) return nothing(arcs, n_, score);
-        spans.outside(rest);
+        spans.outside();
+        spans.read(n_, rest, ld_);
         for (int64_t m = 0; m <= n_; ++m) none[m] = 0.0;
         Odds<MaxPlus> odds(weight_, rest, n_, ld_,
                            pieces_.take<double>(Odds<MaxPlus>::scratch(n_, ld_)));
@@ -73,8 +74,11 @@ class BestSpans {
     }
 
   private:
-    Eisner<MaxPlus> eisner() {
-        return {weight_, n_, single_, pieces_.take<double>(Eisner<MaxPlus>::scratch(n_))};
+    Eisner<MaxPlus> inside() {
+        Eisner<MaxPlus> spans(n_, single_, pieces_.take<double>(Eisner<MaxPlus>::scratch(n_)));
+        spans.write(n_, weight_, ld_);
+        spans.inside();
+        return spans;
     }
     const int64_t n_, ld_;
     const bool single_;

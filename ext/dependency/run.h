@@ -58,7 +58,6 @@ void hold(const double* shift, const T* weight, const T* rest, const T* total, T
     sums->rest = rest;
     sums->total = total;
     sums->odds = space;
-    sums->rows = false;
 }
 
 // How every sum begins: the weights of arcs, and what is left of the scratch. Where there is
@@ -67,25 +66,28 @@ template <class A>
 struct Opening {
     using T = typename A::T;
 
-    Opening(const vs::dependency::Sentence& s, const vs::dependency::Arcs& arcs, double* scratch,
-            bool* doubt)
-        : ld(row_of(s.n)), pieces{scratch}, shift(pieces.take<double>(ld)) {
+    // After A::begin(). Whether there are weights.
+    bool open(const vs::dependency::Sentence& s, const vs::dependency::Arcs& arcs, double* scratch,
+              bool* doubt) {
+        ld = row_of(s.n);
+        pieces = {scratch};
+        shift = pieces.take<double>(ld);
         const Shifts found = shifts(s, shift, pieces.take<double>(ld));
         sum = found.sum;
         *doubt = found.possible && s.n > 0 && found.range > A::kRange;
-        if (*doubt) return;
+        if (*doubt) return false;
         if (!found.possible || s.n == 0) {
             answer = nothing(arcs, s.n, s.n == 0 ? 0.0 : -INFINITY);
-            return;
+            return false;
         }
         weight = pieces.take<T>((s.n + 1) * ld);
-        A::begin();
         A::weights(s, shift, weight, ld);
+        return true;
     }
 
-    int64_t ld;
-    ScratchPieces pieces;
-    double *shift, sum = 0.0, answer = 0.0;
+    int64_t ld = 0;
+    ScratchPieces pieces = {};
+    double *shift = nullptr, sum = 0.0, answer = 0.0;
     T* weight = nullptr;  // (n + 1, ld)
 };
 
@@ -95,8 +97,9 @@ template <class A>
 double sum_trees(const vs::dependency::Sentence& s, const vs::dependency::Arcs& arcs,
                  double* scratch, bool* doubt, vs::dependency::Sums* sums = nullptr) {
     using T = typename A::T;
-    Opening<A> o(s, arcs, scratch, doubt);
-    if (!o.weight) return o.answer;
+    Opening<A> o;
+    A::begin();
+    if (!o.open(s, arcs, scratch, doubt)) return o.answer;
     const int64_t n = s.n, ld = o.ld;
     T* weight = o.weight;
     ScratchPieces& pieces = o.pieces;
@@ -150,42 +153,72 @@ bool vanished(const typename A::T* weight, const typename A::T* rest, int64_t n,
     return false;
 }
 
+// What surrounds the sums over projective trees of one sentence.
+template <class A>
+struct Projective {
+    using T = typename A::T;
+
+    // After A::begin(). False: there is an answer, or doubt.
+    bool open(const vs::dependency::Sentence& s, const vs::dependency::Arcs& wanted,
+              double* scratch, bool* doubt) {
+        arcs = wanted;
+        n = s.n;
+        if (!o.open(s, arcs, scratch, doubt)) return false;
+        rest = o.pieces.template take<T>((n + 1) * o.ld);
+        spans = o.pieces.template take<T>(Eisner<A>::scratch(n));
+        return true;
+    }
+    // The mass of all trees, after `inside`. False: there is an answer, or doubt.
+    bool weigh(T mass, bool more, bool* doubt) {
+        z = mass;
+        o.answer = A::is_zero(z) ? -INFINITY : A::log(z) + o.sum;
+        if (A::out_of_range(z)) return *doubt = true, false;
+        if (A::is_zero(z)) {
+            if (A::doubtful()) return *doubt = true, false;
+            return nothing(arcs, n, o.answer), false;
+        }
+        if (arcs.marginal || arcs.complement || arcs.ratio || more) return true;
+        *doubt = A::doubtful() && A::too_small(z, 0);
+        return false;
+    }
+    // After `outside`, with what arcs are multiplied by in `rest`.
+    void answer(vs::dependency::Sums* sums, bool* doubt) {
+        T* space = o.pieces.template take<T>(Odds<A>::scratch(n, o.ld));
+        Odds<A> odds(o.weight, rest, n, o.ld, space);
+        if (A::doubtful() && (A::too_small(z, n) || vanished<A>(o.weight, rest, n, o.ld))) {
+            *doubt = true;
+            return;
+        }
+        if (sums) {
+            hold(o.shift, o.weight, rest, odds.total(), space, sums);
+            sums->spans = spans;
+            sums->children = o.pieces.template take<T>(Children<A>::scratch(n));
+        }
+        odds.tell(o.shift, arcs);
+    }
+
+    Opening<A> o;
+    vs::dependency::Arcs arcs;
+    int64_t n = 0;
+    T z = {}, *rest = nullptr, *spans = nullptr;  // rest (n + 1, ld)
+};
+
 // The same of projective trees.
 template <class A>
 double sum_projective(const vs::dependency::Sentence& s, const vs::dependency::Arcs& arcs,
                       double* scratch, bool* doubt, vs::dependency::Sums* sums = nullptr) {
-    using T = typename A::T;
-    Opening<A> o(s, arcs, scratch, doubt);
-    if (!o.weight) return o.answer;
-    const int64_t n = s.n, ld = o.ld;
-    T* weight = o.weight;
-    ScratchPieces& pieces = o.pieces;
-    T* rest = pieces.take<T>((n + 1) * ld);
-    T* spans = pieces.take<T>(Eisner<A>::scratch(n));
-    Eisner<A> eisner(weight, n, s.single_root, spans);
-    const T z = eisner.inside();
-    if (A::out_of_range(z)) return *doubt = true, 0.0;
-    if (A::is_zero(z)) {
-        if (A::doubtful()) return *doubt = true, 0.0;
-        return nothing(arcs, n, -INFINITY);
+    A::begin();
+    Projective<A> p;
+    if (!p.open(s, arcs, scratch, doubt)) return p.o.answer;
+    Eisner<A> eisner(s.n, s.single_root, p.spans);
+    eisner.write(s.n, p.o.weight, p.o.ld);
+    eisner.inside();
+    if (p.weigh(eisner.mass(s.n), sums != nullptr, doubt)) {
+        eisner.outside();
+        eisner.read(s.n, p.rest, p.o.ld);
+        p.answer(sums, doubt);
     }
-    if (arcs.marginal || arcs.complement || arcs.ratio || sums) {
-        eisner.outside(rest);
-        T* space = pieces.take<T>(Odds<A>::scratch(n, ld));
-        Odds<A> odds(weight, rest, n, ld, space);
-        if (A::doubtful() && (A::too_small(z, n) || vanished<A>(weight, rest, n, ld))) {
-            return *doubt = true, 0.0;
-        }
-        if (sums) {
-            hold(o.shift, weight, rest, odds.total(), space, sums);
-            sums->spans = spans;
-            sums->children = pieces.take<T>(Children<A>::scratch(n));
-        }
-        odds.tell(o.shift, arcs);
-    } else if (A::doubtful() && A::too_small(z, 0)) {
-        return *doubt = true, 0.0;
-    }
-    return A::log(z) + o.sum;
+    return p.o.answer;
 }
 
 // Answers of other arcs.
@@ -207,9 +240,8 @@ void projective_joints(vs::dependency::Sums* sums, int64_t head, int64_t count,
     const int64_t n = sums->sentence.n;
     const bool single = sums->sentence.single_root;
     A::begin();
-    Eisner<A> spans(static_cast<const T*>(sums->weight), n, single, static_cast<T*>(sums->spans));
-    if (!sums->rows) spans.keep();
-    sums->rows = true;
+    const SpanSums<T> spans = Eisner<A>(n, single, static_cast<T*>(sums->spans))
+                                  .spans(static_cast<const T*>(sums->weight), row_of(n));
     Children<A>(spans, n, single, static_cast<T*>(sums->children))
         .joints(head, count, modifiers, many, above, siblings, grandparents);
     *doubt = A::doubtful() && A::too_small(spans.complete(0, 0, n), n);

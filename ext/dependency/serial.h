@@ -24,17 +24,6 @@ struct Serial {
         for (int64_t i = 0; i < n; ++i) s = A::more(x[i], y[i], s);
         return s;
     }
-    // out_i += sum_k x[k dx + i] y[k dy + i], k < count, of the first `lanes` numbers; kNew: none
-    // of them counts.
-    template <bool kNew>
-    static void diagonal(const T* x, int64_t dx, const T* y, int64_t dy, int64_t count, T* out,
-                         int64_t lanes) {
-        for (int64_t i = 0; i < lanes; ++i) {
-            if (kNew) out[i] = A::zero();
-            for (int64_t k = 0; k < count; ++k)
-                out[i] = A::more(x[k * dx + i], y[k * dy + i], out[i]);
-        }
-    }
     // y += w r, number by number.
     static void add_products(const T* w, const T* r, T* y, int64_t n) {
         for (int64_t i = 0; i < n; ++i) y[i] = A::plus(y[i], A::times(w[i], r[i]));

@@ -141,6 +141,39 @@ double sum(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch, Sums
     return sums->log_z;
 }
 
+void sum_several(Kind kind, const Sentence* sentences, const Arcs* arcs, int64_t count,
+                 double* const* scratch, bool spans, Sums* sums, double* log_z,
+                 double* shared) noexcept {
+    bool alone[kMostLanes];
+    std::fill(alone, alone + count, true);
+    // Side by side they take what the longest one takes alone, and a third more.
+    double most = 0.0, all = 0.0;
+    for (int64_t l = 0; l < count; ++l) {
+        const auto n = static_cast<double>(sentences[l].n);
+        most = std::max(most, n);
+        all += n * n * n;
+    }
+    if (kind == Kind::kProjective && most <= kMostSpans && 1.3 * most * most * most < all) {
+        for (int64_t l = 0; sums && l < count; ++l) {
+            sums[l] = {};
+            sums[l].kind = kind;
+            sums[l].sentence = sentences[l];
+            sums[l].scratch = scratch[l];
+        }
+        level().projective(sentences, arcs, count, scratch, spans, sums, log_z, alone, shared);
+    }
+    Sums unused;
+    for (int64_t l = 0; l < count; ++l) {
+        Sums* own = sums ? sums + l : &unused;
+        if (alone[l]) log_z[l] = sum(kind, sentences[l], arcs[l], scratch[l], own);
+        own->log_z = log_z[l];
+    }
+}
+
+int64_t sum_several_size(Kind kind, int64_t n) noexcept {
+    return kind == Kind::kProjective && n <= kMostSpans ? level().projective_scratch(n) : 0;
+}
+
 void more(Sums* sums, const Arcs& arcs) noexcept {
     const int64_t n = sums->sentence.n;
     if (sums->log_z == -INFINITY || n == 0) {
@@ -199,8 +232,9 @@ double best_grandparents(const Sentence& s, const Grandparents& parts, int64_t* 
 }
 
 const TreesApi* trees_api() noexcept {
-    static const TreesApi api = {scratch_size, marginals, joints,         sum,
-                                 head_joints,  best,      projective_max, more};
+    static const TreesApi api = {scratch_size, marginals,        joints, sum,
+                                 sum_several,  sum_several_size, lanes,  head_joints,
+                                 best,         projective_max,   more};
     return &api;
 }
 

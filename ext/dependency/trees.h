@@ -80,11 +80,18 @@ struct Sums {
     const double* shift = nullptr;
     const void *weight = nullptr, *rest = nullptr, *total = nullptr;
     void *odds = nullptr, *spans = nullptr, *children = nullptr;
-    bool rows = false;  // spans have their rows
 };
 // As `marginals`.
 double sum(Kind kind, const Sentence& sentence, const Arcs& arcs, double* scratch,
            Sums* sums) noexcept;
+// The same of several sentences, at most `lanes()` (kMostLanes), with the bits of one by one: each
+// has its scratch; those of projective trees go side by side, in `shared` of sum_several_size of
+// the longest. Not beyond kMostSpans words, where their tables would be too large. Without `spans` head_joints cannot be asked of them, and without `sums` nothing can.
+void sum_several(Kind kind, const Sentence* sentences, const Arcs* arcs, int64_t count,
+                 double* const* scratch, bool spans, Sums* sums, double* log_z,
+                 double* shared) noexcept;
+constexpr int64_t kMostSpans = 128;
+int64_t sum_several_size(Kind kind, int64_t n) noexcept;
 // Answers of other arcs, from the same sums. O(n^2), of wide numbers O(n^3).
 void more(Sums* sums, const Arcs& arcs) noexcept;
 // P(two arcs): of the arcs from `head` to some modifiers (count,), ascending. Two of them, i < j,
@@ -125,6 +132,10 @@ struct TreesApi {
     double (*marginals)(Kind, const Sentence&, const Arcs&, double*) noexcept;
     double (*joints)(const Sentence&, int64_t, const Pair*, double*, double*) noexcept;
     double (*sum)(Kind, const Sentence&, const Arcs&, double*, Sums*) noexcept;
+    void (*sum_several)(Kind, const Sentence*, const Arcs*, int64_t, double* const*, bool, Sums*,
+                        double*, double*) noexcept;
+    int64_t (*sum_several_size)(Kind, int64_t) noexcept;
+    int64_t (*lanes)() noexcept;
     void (*head_joints)(Sums*, int64_t, int64_t, const int32_t*, int64_t, const int32_t*, double*,
                         double*) noexcept;
     double (*best)(Kind, const Sentence&, int64_t*, double*) noexcept;

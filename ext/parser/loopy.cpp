@@ -26,8 +26,7 @@ double message(double theta, double growth, double b) {
 
 }  // namespace
 
-double Loopy::sum(const Parts& parts, const double* potentials, const Trees& trees, double least) {
-    total_.assign(at(parts.arcs()), 0.0);
+void Loopy::add_messages(const Parts& parts) {
     const double* to = messages.data();
     for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
         for (const Parts::Pair& p : *pairs) {
@@ -35,17 +34,26 @@ double Loopy::sum(const Parts& parts, const double* potentials, const Trees& tre
             total_[at(p.second)] += *to++;
         }
     }
-    return ask_tree(parts, potentials, trees, least);
 }
 
-double Loopy::run_tree(const Parts& parts, const Trees& trees, const uint8_t* asked, double least) {
+void Loopy::want(const Parts& parts, const double* potentials, double least) {
+    total_.assign(at(parts.arcs()), 0.0);
+    add_messages(parts);
+    want_tree(parts, potentials, least);
+}
+
+dependency::Arcs Loopy::answers() const {
     dependency::Arcs out;
     out.ratio = memory_->ratio.data();
     out.all_ratios = false;
-    out.asked = asked;
-    out.least = least;
-    const dependency::Sentence s{table_.data(), parts.n, trees.single_root};
-    return trees.api->sum(trees.kind, s, out, memory_->scratch.data(), &sums_);
+    if (few_asked_) out.asked = asked_.data();
+    out.least = least_;
+    return out;
+}
+
+double Loopy::ask(const Parts& parts, const Trees& trees) {
+    double* scratch = memory_->of(trees, parts.n);
+    return trees.api->sum(trees.kind, tree(parts, trees), answers(), scratch, &sums_);
 }
 
 void Loopy::begin_few(const Parts& parts) {
@@ -64,29 +72,14 @@ void Loopy::begin_few(const Parts& parts) {
     }
 }
 
-double Loopy::sum_few(const Parts& parts, const double* potentials, const Trees& trees) {
-    for (const int32_t a : few_) total_[at(a)] = 0.0;
-    const double* to = messages.data();
-    for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
-        for (const Parts::Pair& p : *pairs) {
-            total_[at(p.first)] += *to++;
-            total_[at(p.second)] += *to++;
-        }
-    }
-    return ask_few(parts, potentials, trees);
-}
-
-double Loopy::ask_few(const Parts& parts, const double* potentials, const Trees& trees) {
+void Loopy::want_few(const Parts& parts, const double* potentials) {
     const int64_t n = parts.n;
-    const auto place = [&](int32_t a) {
-        return at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)]);
-    };
-    for (const int32_t a : few_) table_[place(a)] = total_[at(a)] += potentials[a];
-    const double log_z = run_tree(parts, trees, asked_.data());
     for (const int32_t a : few_) {
-        total_[at(a)] = std::clamp(total_[at(a)] + memory_->ratio[place(a)], -kMostOdds, kMostOdds);
+        const int64_t place = parts.head[at(a)] * (n + 1) + parts.modifier[at(a)];
+        table_[at(place)] = total_[at(a)] += potentials[a];
     }
-    return log_z;
+    few_asked_ = true;
+    least_ = 0.0;
 }
 
 void Loopy::ask_others(const Parts& parts, const double* potentials, const Trees& trees) {
@@ -111,22 +104,27 @@ void Loopy::more(const Trees& trees, const uint8_t* asked, double* ratio, double
     trees.api->more(&sums_, out);
 }
 
-double Loopy::ask_tree(const Parts& parts, const double* potentials, const Trees& trees,
-                       double least) {
+void Loopy::want_tree(const Parts& parts, const double* potentials, double least) {
     const int64_t n = parts.n, arcs = parts.arcs();
     table_.assign(at((n + 1) * (n + 1)), -INFINITY);
-    const auto place = [&](int64_t a) {
-        return at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)]);
-    };
     for (int64_t a = 0; a < arcs; ++a) {
         total_[at(a)] += potentials[a];
-        table_[place(a)] = total_[at(a)];
+        table_[at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)])] = total_[at(a)];
     }
-    const double log_z = run_tree(parts, trees, nullptr, least);
-    for (int64_t a = 0; a < arcs; ++a) {
-        total_[at(a)] = std::clamp(total_[at(a)] + memory_->ratio[place(a)], -kMostOdds, kMostOdds);
+    few_asked_ = false;
+    least_ = least;
+}
+
+void Loopy::read(const Parts& parts) {
+    const auto add = [&](int64_t a) {
+        const int64_t place = parts.head[at(a)] * (parts.n + 1) + parts.modifier[at(a)];
+        total_[at(a)] = std::clamp(total_[at(a)] + memory_->ratio[at(place)], -kMostOdds, kMostOdds);
+    };
+    if (few_asked_) {
+        for (const int32_t a : few_) add(a);
+    } else {
+        for (int64_t a = 0; a < parts.arcs(); ++a) add(a);
     }
-    return log_z;
 }
 
 void Loopy::read_growth(int64_t pairs, const double* theta) {
@@ -193,13 +191,10 @@ bool Loopy::read_odds() {
     return true;
 }
 
-bool Loopy::sum_odds(const Parts& parts, const double* potentials, const Trees& trees, bool all) {
+void Loopy::want_odds(const Parts& parts, const double* potentials, bool all) {
     if (all) std::fill(total_.begin(), total_.end(), 0.0);
     for (const int32_t a : few_) total_[at(a)] = std::log(product_[at(a)]);
-    log_z_ = all ? ask_tree(parts, potentials, trees) : ask_few(parts, potentials, trees);
-    if (read_odds()) return true;
-    read_messages();
-    return false;
+    all ? want_tree(parts, potentials, 0.0) : want_few(parts, potentials);
 }
 
 void Loopy::read_messages() {
@@ -294,50 +289,107 @@ double Loopy::tell(const Parts& parts, const double* potentials, const Trees& tr
     return log_z_ + tell_odds(parts, beliefs + parts.arcs());
 }
 
-void Loopy::complete(const Parts& parts, const double* potentials, const Trees& trees) {
-    if (!partial_) return;
+bool Loopy::begin_complete(const Parts& parts, const double* potentials, const Trees& trees) {
+    if (!partial_) return false;
     partial_ = false;
     memory_->of(trees, parts.n);
-    log_z_ = sum(parts, potentials, trees);
+    memory_->ratio.resize(std::max(memory_->ratio.size(), at((parts.n + 1) * (parts.n + 1))));
+    want(parts, potentials, 0.0);
+    wanted_ = Wanted::kRest;
+    return true;
 }
 
-double Loopy::run(const Parts& parts, const double* potentials, const Trees& trees, double* beliefs,
-                  bool more, double least) {
-    const int64_t arcs = parts.arcs(), pairs = parts.size() - arcs;
+void Loopy::complete(const Parts& parts, const double* potentials, const Trees& trees) {
+    if (begin_complete(parts, potentials, trees)) resume(parts, potentials, ask(parts, trees));
+}
+
+bool Loopy::begin(const Parts& parts, const double* potentials, const Trees& trees, bool more,
+                  double least) {
+    const int64_t pairs = parts.size() - parts.arcs();
     memory_->of(trees, parts.n);
     memory_->ratio.resize(std::max(memory_->ratio.size(), at((parts.n + 1) * (parts.n + 1))));
     fresh_ = static_cast<int64_t>(messages.size()) != 2 * pairs;
     if (fresh_) messages.assign(at(2 * pairs), 0.0);
-    const double* theta = potentials + arcs;
-    if (!more) log_z_ = sum(parts, potentials, trees, least);
+    more_ = more;
     iterations_ = 0;
     converged_ = pairs == 0;
     passed_odds_ = false;
     all_ = true;
-    if (!more) partial_ = least > 0.0;
-    if (log_z_ == -INFINITY) return log_z_;
-    begin_few(parts);
-    bool odds = begin_odds(parts, theta);
-    const bool few = pairs < kMany * arcs;
-    if (!odds) read_growth(pairs, theta);
-    for (; !converged_ && iterations_ < effort.iterations; ++iterations_) {
-        converged_ = odds ? send_odds(parts) : send(parts, theta) < effort.tolerance;
-        const bool last = converged_ || iterations_ + 1 == effort.iterations;
-        if (odds) {
-            if (converged_) continue;
-            all_ = !few;
-            partial_ = false;
-            odds = sum_odds(parts, potentials, trees, !few);
-            if (!odds) read_growth(pairs, theta);
-            continue;
-        }
-        all_ = !few || last;
-        partial_ = false;
-        log_z_ = few && !last ? sum_few(parts, potentials, trees) : sum(parts, potentials, trees);
+    wanted_ = Wanted::kFirst;
+    if (more) return resume(parts, potentials, log_z_);
+    want(parts, potentials, least);
+    partial_ = least > 0.0;
+    return true;
+}
+
+bool Loopy::resume(const Parts& parts, const double* potentials, double log_z) {
+    log_z_ = log_z;
+    const double* theta = potentials + parts.arcs();
+    const int64_t pairs = parts.size() - parts.arcs();
+    switch (wanted_) {
+        case Wanted::kRest:
+            read(parts);
+            return false;
+        case Wanted::kFirst:
+            if (!more_) read(parts);
+            if (log_z_ == -INFINITY) return false;
+            begin_few(parts);
+            pass_odds_ = begin_odds(parts, theta);
+            few_pairs_ = pairs < kMany * parts.arcs();
+            if (!pass_odds_) read_growth(pairs, theta);
+            break;
+        case Wanted::kOdds:
+            read(parts);
+            pass_odds_ = read_odds();
+            if (!pass_odds_) {
+                read_messages();
+                read_growth(pairs, theta);
+            }
+            ++iterations_;
+            break;
+        case Wanted::kLogs:
+            read(parts);
+            ++iterations_;
+            break;
     }
-    if (more && partial_) complete(parts, potentials, trees);  // no message has moved
-    passed_odds_ = odds;
-    return beliefs ? tell(parts, potentials, trees, beliefs) : log_z_;
+    return pass(parts, potentials);
+}
+
+bool Loopy::pass(const Parts& parts, const double* potentials) {
+    if (!converged_ && iterations_ < effort.iterations) {
+        converged_ = pass_odds_ ? send_odds(parts)
+                                : send(parts, potentials + parts.arcs()) < effort.tolerance;
+        const bool last = converged_ || iterations_ + 1 == effort.iterations;
+        if (!pass_odds_ || !converged_) {
+            all_ = !few_pairs_ || (last && !pass_odds_);
+            partial_ = false;
+            wanted_ = pass_odds_ ? Wanted::kOdds : Wanted::kLogs;
+            if (pass_odds_) {
+                want_odds(parts, potentials, all_);
+            } else if (all_) {
+                want(parts, potentials, 0.0);
+            } else {
+                for (const int32_t a : few_) total_[at(a)] = 0.0;
+                add_messages(parts);
+                want_few(parts, potentials);
+            }
+            return true;
+        }
+        ++iterations_;
+    }
+    passed_odds_ = pass_odds_;
+    if (!more_ || !partial_) return false;
+    partial_ = false;  // no message has moved
+    want(parts, potentials, 0.0);
+    wanted_ = Wanted::kRest;
+    return true;
+}
+
+double Loopy::run(const Parts& parts, const double* potentials, const Trees& trees, double* beliefs,
+                  bool more, double least) {
+    bool wanted = begin(parts, potentials, trees, more, least);
+    while (wanted) wanted = resume(parts, potentials, ask(parts, trees));
+    return beliefs && log_z_ > -INFINITY ? tell(parts, potentials, trees, beliefs) : log_z_;
 }
 
 bool Loopy::largest(const Parts& parts, const Trees& trees) {

@@ -50,6 +50,8 @@ class Loopy {
     Effort effort;
 
     explicit Loopy(Memory* memory) : memory_(memory) {}
+    // Other memory, while nothing in it is wanted any more.
+    void use(Memory* memory) { memory_ = memory; }
 
     // Bethe log Z, and beliefs (parts,) at these potentials; -inf: no tree, and no beliefs. Begins
     // from `messages` where there are as many as pairs want, and leaves them there; else it may
@@ -58,6 +60,19 @@ class Loopy {
     // arcs with a smaller probability are not wanted, if there are no pairs (`complete`).
     double run(const Parts& parts, const double* potentials, const Trees& trees, double* beliefs,
                bool more = false, double least = 0.0);
+    // The same in steps, without beliefs, so that trees of several sentences can be summed up side
+    // by side. True: `sums` of `tree` and `answers` are wanted, and log Z, before `resume`.
+    bool begin(const Parts& parts, const double* potentials, const Trees& trees, bool more,
+               double least);
+    bool resume(const Parts& parts, const double* potentials, double log_z);
+    dependency::Sentence tree(const Parts& parts, const Trees& trees) const {
+        return {table_.data(), parts.n, trees.single_root};
+    }
+    dependency::Arcs answers() const;
+    // Sums up what is wanted; log Z.
+    double ask(const Parts& parts, const Trees& trees);
+    // Bethe's log Z but for what pairs add: -inf, no tree.
+    double log_z() const { return log_z_; }
 
     // After a run without beliefs, before its memory is used by others: those, and Bethe log Z.
     double tell(const Parts& parts, const double* potentials, const Trees& trees, double* beliefs);
@@ -67,8 +82,9 @@ class Loopy {
     // nearly as large ones. Then `tell` may be asked.
     bool heads(const Parts& parts, const double* potentials, const Trees& trees, int32_t* heads,
                double* beliefs);
-    // All log-odds of the last run, where `least` left some out, and its sums.
+    // All log-odds of the last run, where `least` left some out, and its sums; and as a step.
     void complete(const Parts& parts, const double* potentials, const Trees& trees);
+    bool begin_complete(const Parts& parts, const double* potentials, const Trees& trees);
 
     // The last run:
     bool converged() const { return converged_; }
@@ -84,18 +100,21 @@ class Loopy {
     std::vector<double> messages;  // (pairs, 2) to the first and to the second arc
 
   private:
-    // Log-odds of each arc: its potential, what pairs say of it and what the tree factor says.
-    double sum(const Parts& parts, const double* potentials, const Trees& trees,
-               double least = 0.0);
+    // What is wanted of the tree factor: a first answer; log-odds of arcs for messages that are odds,
+    // or logarithms; what `least` left out.
+    enum class Wanted : int { kFirst, kOdds, kLogs, kRest };
+    // Scores of arcs for the tree factor: potentials and what pairs say, by messages.
+    void want(const Parts& parts, const double* potentials, double least);
     // The same where what pairs say is in total_.
-    double ask_tree(const Parts& parts, const double* potentials, const Trees& trees,
-                    double least = 0.0);
+    void want_tree(const Parts& parts, const double* potentials, double least);
     // The same where pairs are few: of their arcs alone, the others have the scores that they had.
     void begin_few(const Parts& parts);
-    double sum_few(const Parts& parts, const double* potentials, const Trees& trees);
-    double ask_few(const Parts& parts, const double* potentials, const Trees& trees);
-    double run_tree(const Parts& parts, const Trees& trees, const uint8_t* asked,
-                    double least = 0.0);
+    void want_few(const Parts& parts, const double* potentials);
+    void add_messages(const Parts& parts);
+    // Log-odds of each arc, or of those in pairs, by what the tree factor says.
+    void read(const Parts& parts);
+    // Messages until a tree is wanted (true) or they end.
+    bool pass(const Parts& parts, const double* potentials);
     // Answers of other arcs from the last sums.
     void more(const Trees& trees, const uint8_t* asked, double* ratio, double* marginal = nullptr);
     // Of each word the arc with the largest belief. False: another one has nearly as large a one.
@@ -113,7 +132,7 @@ class Loopy {
     bool begin_odds(const Parts& parts, const double* theta);
     bool read_odds();
     // All: of all arcs, else of those in pairs alone.
-    bool sum_odds(const Parts& parts, const double* potentials, const Trees& trees, bool all);
+    void want_odds(const Parts& parts, const double* potentials, bool all);
     void read_messages();
     // Whether they have converged: then they stay as they were.
     bool send_odds(const Parts& parts);
@@ -130,6 +149,11 @@ class Loopy {
     // (arcs,) odds, and products of the messages to an arc; (pairs,) e^theta; messages as odds.
     std::vector<double> odds_, product_, factor_, sent_, next_;
     double log_z_ = 0.0;  // of the tree factor
+    Wanted wanted_ = Wanted::kFirst;
+    bool few_asked_ = false;  // of arcs in pairs alone
+    double least_ = 0.0;
+    // Of this run: messages are odds; pairs are few; there are pairs more.
+    bool pass_odds_ = false, few_pairs_ = false, more_ = false;
     // Of the last run: messages are odds, there was none to begin with, and whether the last sum
     // was asked of all arcs, or of those in pairs, or of those that are probable enough.
     bool passed_odds_ = false, fresh_ = false, all_ = true, partial_ = false;

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <vector>
+
+#include "parser/abreast.h"
 
 namespace vs::parser {
 namespace {
@@ -112,7 +115,8 @@ class Shares {
 struct Hands {
     Hands(const Model& model, const Trees& trees)
         : shared(*model.parts, {model.weights, model.siblings, model.grandparents}),
-          labeller(*model.labels) {
+          labeller(*model.labels),
+          abreast(trees) {
         if (model.pruner) pruner = std::make_unique<Pruner>(*model.pruner, trees);
     }
     std::vector<std::unique_ptr<Worker>> workers;  // one for each sentence of a block
@@ -124,6 +128,8 @@ struct Hands {
     std::vector<Listed> listed;  // arcs that the pruner kept, of each sentence of a block
     ArcScores arcs;
     std::vector<double> p;
+    Abreast abreast;
+    std::vector<int64_t> order;  // sentences of a block, the longest first
 };
 
 struct Predicting {
@@ -145,24 +151,8 @@ struct Predicting {
     }
     bool relaxed() const { return method.engine == Engine::kRelaxed && model.parts->order > 1; }
 
-    // Marginals of the parts, and how they were found; true: the heads are found, too. Then
-    // `known` becomes true where their marginals are answers already.
-    bool infer(int64_t i, Worker& w, Hands& hand, Control* own, Told* told, bool* known) {
-        if (relaxed()) {
-            const int64_t first = corpus.offset[i];
-            told->pairs = w.parts().count_pairs();
-            if (Relaxed::quick(method.options)) {
-                *known = w.heads_relaxed(method.options, &hand.shared, answers.heads + first,
-                                         answers.confidence + first, &hand.p);
-            } else {
-                w.end_relaxed(method.options, &hand.p, &hand.shared);
-            }
-            told->rounds = w.counts().rounds;
-            told->scored = w.counts().scored;
-            told->iterations = w.counts().iterations;
-            told->converged = w.counts().converged;
-            return *known;
-        }
+    // Marginals of the parts, and how they were found; true: the heads are found, too.
+    bool infer(int64_t i, Worker& w, Hands& hand, Control* own, Told* told) {
         told->pairs = told->scored = w.parts().pairs();
         hand.p.assign(at(w.parts().size()), 0.0);
         const double* potentials = w.score(model.weights);
@@ -212,40 +202,98 @@ struct Predicting {
     }
 
     void answer(int64_t i, Worker& w, Hands& hand, Control* own) {
+        const bool found = infer(i, w, hand, own, &answers.told[i]);
+        finish(i, w, hand, hand.p, found, false);
+    }
+
+    // From marginals of parts to answers. Whether there are heads already, and theirs.
+    void finish(int64_t i, Worker& w, Hands& hand, const std::vector<double>& p, bool found,
+                bool known) {
         const int64_t first = corpus.offset[i], n = corpus.size(i);
-        Told& told = answers.told[i];
         int32_t* heads = answers.heads + first;
-        bool known = false;
-        if (!infer(i, w, hand, own, &told, &known)) {
+        if (!found) {
             const int32_t* best = nullptr;
-            w.best(hand.p.data(), &best);
+            w.best(p.data(), &best);
             std::copy(best, best + n, heads);
         }
-        told.used = w.parts().pairs();
+        answers.told[i].used = w.parts().pairs();
         for (int64_t a = 0; !known && a < w.parts().arcs(); ++a) {
             const int32_t m = w.parts().modifier[at(a)];
             if (heads[m - 1] == w.parts().head[at(a)]) {
-                answers.confidence[first + m - 1] = std::min(1.0, hand.p[at(a)]);
+                answers.confidence[first + m - 1] = std::min(1.0, p[at(a)]);
             }
         }
         hand.labeller.read(w.scorer().sentence());
         hand.labeller.label_all(model.label_weights, heads, n, answers.labels + first);
     }
 
-    // As far as the scores of pairs.
-    void relax(int64_t first, int64_t last, Hands& hand) {
-        PairScores& scores = hand.shared.scores;
-        for (int64_t i = first, begun = first; begun < last;) {
-            scores.clear();
-            for (; begun < last && scores.waiting() < kWaiting; ++begun) {
-                hand.workers[at(begun - first)]->begin_relaxed(method.options, &hand.shared);
-            }
-            scores.score(hand.shared.weights);
-            for (; i < begun; ++i) {
-                hand.workers[at(i - first)]->read_relaxed(method.options, &hand.shared);
-            }
-        }
+    // The same of relaxed inference, from its end.
+    void finish_relaxed(int64_t i, Worker& w, Hands& hand, std::vector<double>* beliefs) {
+        Told& told = answers.told[i];
+        const Relaxed::Counts& counts = w.counts();
+        told.rounds = counts.rounds;
+        told.scored = counts.scored;
+        told.iterations = counts.iterations;
+        told.converged = counts.converged;
+        const int64_t first = corpus.offset[i];
+        const bool known = Relaxed::quick(method.options) &&
+                           w.heads(answers.heads + first, answers.confidence + first, beliefs);
+        finish(i, w, hand, *beliefs, known, known);
     }
+
+    // Sentences of the block that begins at `first`, in the order of `hand`.
+    void relax(int64_t first, Hands& hand) {
+        const Relaxed::Options& options = method.options;
+        const bool quick = Relaxed::quick(options);
+        PairScores& scores = hand.shared.scores;
+        const auto count = hand.order.size();
+        const auto worker = [&](size_t i) { return hand.workers[at(hand.order[i] - first)].get(); };
+        for (size_t i = 0, begun = 0; begun < count;) {
+            scores.clear();
+            const auto start = [&](Abreast::Slot* slot) {
+                while (begun < count && scores.waiting() < kWaiting && !stopped()) {
+                    Worker* w = worker(begun++);
+                    w->use(&slot->memory);
+                    if (!w->begin_relaxed(options, &hand.shared)) continue;
+                    slot->worker = w;
+                    return true;
+                }
+                return false;
+            };
+            hand.abreast.run(true, start, [&](Abreast::Slot* slot, double log_z) {
+                return slot->worker->resume_relaxed(options, &hand.shared, log_z);
+            });
+            if (stopped()) return;
+            scores.score(hand.shared.weights);
+            for (; i < begun; ++i) worker(i)->read_relaxed(options, &hand.shared);
+        }
+        size_t next = 0;
+        const auto beliefs = [&](Abreast::Slot* slot) { return quick ? nullptr : &slot->beliefs; };
+        const auto end = [&](Abreast::Slot* slot, Worker* w) {
+            finish_relaxed(slot->sentence, *w, hand, &slot->beliefs);
+        };
+        const auto start = [&](Abreast::Slot* slot) {
+            while (next < count && !stopped()) {
+                Worker* w = worker(next);
+                slot->sentence = hand.order[next++];
+                answers.told[slot->sentence].pairs = w->parts().count_pairs();
+                w->use(&slot->memory);
+                if (w->end_relaxed(options, &hand.shared, beliefs(slot))) {
+                    slot->worker = w;
+                    return true;
+                }
+                end(slot, w);
+            }
+            return false;
+        };
+        hand.abreast.run(!quick, start, [&](Abreast::Slot* slot, double log_z) {
+            Worker* w = slot->worker;
+            if (w->resume_end(options, &hand.shared, beliefs(slot), log_z)) return true;
+            end(slot, w);
+            return false;
+        });
+    }
+    bool stopped() const { return control->stop.load(std::memory_order_relaxed); }
 
     // All pairs of so many sentences, in pieces.
     void score_pairs(int64_t count, Hands& hand) {
@@ -283,7 +331,7 @@ struct Predicting {
         hand.listed.clear();
         int64_t last = first, pairs = 0;
         for (int64_t squares = 0; last < end && last - first < most && pairs < kWaiting; ++last) {
-            if (control->stop.load(std::memory_order_relaxed)) return end;
+            if (stopped()) return end;
             squares += corpus.size(last) * corpus.size(last);
             if (last > first && squares > kSquares) break;
             const auto k = at(last - first);
@@ -302,10 +350,18 @@ struct Predicting {
                 hand.workers[at(i - first)]->tell(hand.arcs, i);
             }
         }
-        if (relaxed()) relax(first, last, hand);
+        if (relaxed()) {
+            hand.order.resize(at(last - first));
+            std::iota(hand.order.begin(), hand.order.end(), first);
+            std::stable_sort(hand.order.begin(), hand.order.end(), [&](int64_t a, int64_t b) {
+                return corpus.size(a) > corpus.size(b);
+            });
+            relax(first, hand);
+            return stopped() ? end : last;
+        }
         if (all) score_pairs(last - first, hand);
         for (int64_t i = first; i < last; ++i) {
-            if (control->stop.load(std::memory_order_relaxed)) return end;
+            if (stopped()) return end;
             std::unique_ptr<Worker>& w = hand.workers[at(i - first)];
             answer(i, *w, hand, own);
             if (all && w->parts().pairs() > kPairsKept) w.reset();

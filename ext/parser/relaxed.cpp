@@ -113,9 +113,14 @@ void Relaxed::tell(const Parts& parts, const double* potentials, const Trees& tr
 }
 
 // The pairs of those arcs that may have a gain, head by head.
-void Relaxed::screen(const Sentence& sentence, const Parts& parts, const double* potentials,
-                     const Trees& trees, const Options& options, const Harmless& harmless,
-                     Loopy* loopy, Shared* shared) {
+void Relaxed::screen(const Place& here, const Harmless& harmless) {
+    const Sentence& sentence = here.sentence;
+    const Trees& trees = here.trees;
+    const Options& options = here.options;
+    const Parts& parts = *here.parts;
+    const double* potentials = here.potentials->data();
+    Loopy* loopy = here.loopy;
+    Shared* shared = here.shared;
     found_.clear();
     weighed_siblings_ = weighed_grandparents_ = 0;
     found_.siblings.reserve(2 * children_.size());
@@ -247,8 +252,10 @@ void Relaxed::weigh_now(const Sentence& sentence, const Harmless& harmless, Shar
 }
 
 // P(both arcs) of the candidates that `screen` did not find them of; drops those without a gain.
-void Relaxed::ask(const Parts& parts, const double* potentials, const Trees& trees, double epsilon,
-                  Loopy* loopy) {
+void Relaxed::ask(const Place& here, double epsilon) {
+    const Parts& parts = *here.parts;
+    const Trees& trees = here.trees;
+    Loopy* loopy = here.loopy;
     open_.clear();
     asked_.clear();
     for (auto* list : {&found_.siblings, &found_.grandparents}) {
@@ -261,7 +268,7 @@ void Relaxed::ask(const Parts& parts, const double* potentials, const Trees& tre
     }
     if (open_.empty()) return;
     joint_.resize(asked_.size());
-    tell(parts, potentials, trees, loopy);
+    tell(parts, here.potentials->data(), trees, loopy);
     trees.api->joints({table_.data(), parts.n, trees.single_root},
                       static_cast<int64_t>(asked_.size()), asked_.data(), joint_.data(),
                       loopy->scratch());
@@ -297,7 +304,10 @@ void Relaxed::merge(const std::vector<Candidate>& from, const double* theta, con
 }
 
 // False: there was nothing to add.
-bool Relaxed::add(Parts* parts, std::vector<double>* potentials, Loopy* loopy) {
+bool Relaxed::add(const Place& here) {
+    Parts* parts = here.parts;
+    std::vector<double>* potentials = here.potentials;
+    Loopy* loopy = here.loopy;
     const int64_t arcs = parts->arcs(), size = parts->size();
     const auto siblings = static_cast<int64_t>(parts->siblings.size());
     const double *theta = potentials->data() + arcs, *messages = loopy->messages.data();
@@ -343,71 +353,102 @@ void Relaxed::choose(const Options& options, const Parts& parts, const Find& fin
 }
 
 // The pairs that may have a gain above epsilon, to be scored.
-void Relaxed::offer(double epsilon, const Sentence& sentence, const Trees& trees,
-                    const Options& options, const Parts& parts, const double* potentials,
-                    Loopy* loopy, Shared* shared) {
+void Relaxed::offer(const Place& here, double epsilon) {
+    Shared* shared = here.shared;
+    const Bounds& bounds = *here.options.bounds;
     const Harmless& h = shared->thresholds.of(epsilon);
-    shared->floors.make(*options.bounds, h);
-    list(parts, *loopy, any_of(*options.bounds), h, shared->floors);
-    screen(sentence, parts, potentials, trees, options, h, loopy, shared);
+    shared->floors.make(bounds, h);
+    list(*here.parts, *here.loopy, any_of(bounds), h, shared->floors);
+    screen(here, h);
 }
 
-void Relaxed::begin(const Sentence& sentence, const Trees& trees, const Options& options,
-                    const Parts& parts, const double* potentials, Loopy* loopy, Shared* shared) {
+bool Relaxed::begin(const Place& here) {
+    const Options& options = here.options;
     counts = {};
     // Arcs that are in no pair with a gain, whatever their digits: see `list`.
     const double rare = options.amount / largest_excess(any_of(*options.bounds));
     const bool leave_out = quick(options) && rare > kRarest;
-    log_z_ =
-        loopy->run(parts, potentials, trees, nullptr, false, leave_out ? (1.0 - 1e-6) * rare : 0.0);
+    return here.loopy->begin(*here.parts, here.potentials->data(), here.trees, false,
+                             leave_out ? (1.0 - 1e-6) * rare : 0.0);
+}
+
+bool Relaxed::resume(const Place& here, double log_z) {
+    if (here.loopy->resume(*here.parts, here.potentials->data(), log_z)) return true;
+    const Options& options = here.options;
+    log_z_ = here.loopy->log_z();
     offered_ = log_z_ != -INFINITY && options.choice == Choice::kAbove && options.rounds != 0;
-    if (offered_) {
-        offer(options.amount, sentence, trees, options, parts, potentials, loopy, shared);
-    }
-    loopy->leave();
+    if (offered_) offer(here, options.amount);
+    here.loopy->leave();
+    return false;
 }
 
 void Relaxed::read(const Options& options, Shared* shared) {
     if (offered_) weigh_last(shared->thresholds.of(options.amount), shared->scores);
 }
 
-double Relaxed::end(const Sentence& sentence, const Trees& trees, const Options& options,
-                    Parts* parts, std::vector<double>* potentials, std::vector<double>* beliefs,
-                    Loopy* loopy, Shared* shared) {
-    const auto find = [&](double epsilon) {
-        if (!offered_) {
-            shared->scores.clear();
-            offer(epsilon, sentence, trees, options, *parts, potentials->data(), loopy, shared);
-            shared->scores.score(shared->weights);
-            weigh_last(shared->thresholds.of(epsilon), shared->scores);
-        }
-        offered_ = false;
-        ask(*parts, potentials->data(), trees, epsilon, loopy);
-    };
-    for (;; ++counts.rounds) {
-        if (counts.rounds > 0) {
-            if (beliefs) beliefs->resize(at(parts->size()));
-            log_z_ = loopy->run(*parts, potentials->data(), trees,
-                                beliefs ? beliefs->data() : nullptr, true);
-            counts.iterations += loopy->iterations();
-        }
-        if (log_z_ == -INFINITY) return log_z_;
-        bool done = counts.rounds == options.rounds;
-        if (!done) {
-            choose(options, *parts, find);
-            done = !add(parts, potentials, loopy);
-        }
-        if (!done) continue;
-        if (counts.rounds == 0) {
-            loopy->complete(*parts, potentials->data(), trees);
-            if (beliefs) {
-                beliefs->resize(at(parts->arcs()));
-                loopy->tell_arcs(beliefs->data());
-            }
-        }
-        counts.converged = loopy->converged();
-        return log_z_;
+void Relaxed::find(const Place& here, double epsilon) {
+    Shared* shared = here.shared;
+    if (!offered_) {
+        shared->scores.clear();
+        offer(here, epsilon);
+        shared->scores.score(shared->weights);
+        weigh_last(shared->thresholds.of(epsilon), shared->scores);
     }
+    offered_ = false;
+    ask(here, epsilon);
+}
+
+bool Relaxed::begin_end(const Place& here, std::vector<double>* beliefs) {
+    done_ = false;
+    return go_on(here, beliefs);
+}
+
+bool Relaxed::go_on(const Place& here, std::vector<double>* beliefs) {
+    Loopy* loopy = here.loopy;
+    if (log_z_ == -INFINITY) return false;
+    if (counts.rounds != here.options.rounds) {
+        choose(here.options, *here.parts, [&](double epsilon) { find(here, epsilon); });
+        if (add(here)) {
+            ++counts.rounds;
+            const double* potentials = here.potentials->data();
+            // Messages begin without a tree, and may end so.
+            return loopy->begin(*here.parts, potentials, here.trees, true, 0.0) ||
+                   end_round(here, beliefs);
+        }
+    }
+    done_ = true;
+    if (counts.rounds == 0 &&
+        loopy->begin_complete(*here.parts, here.potentials->data(), here.trees)) {
+        return true;
+    }
+    return finish(here, beliefs);
+}
+
+bool Relaxed::resume_end(const Place& here, std::vector<double>* beliefs, double log_z) {
+    if (here.loopy->resume(*here.parts, here.potentials->data(), log_z)) return true;
+    return done_ ? finish(here, beliefs) : end_round(here, beliefs);
+}
+
+// Messages have ended: beliefs, and another round.
+bool Relaxed::end_round(const Place& here, std::vector<double>* beliefs) {
+    Loopy* loopy = here.loopy;
+    log_z_ = loopy->log_z();
+    if (beliefs && log_z_ > -INFINITY) {
+        beliefs->resize(at(here.parts->size()));
+        log_z_ = loopy->tell(*here.parts, here.potentials->data(), here.trees, beliefs->data());
+    }
+    counts.iterations += loopy->iterations();
+    return go_on(here, beliefs);
+}
+
+// Nothing was added any more.
+bool Relaxed::finish(const Place& here, std::vector<double>* beliefs) {
+    if (counts.rounds == 0 && beliefs) {
+        beliefs->resize(at(here.parts->arcs()));
+        here.loopy->tell_arcs(beliefs->data());
+    }
+    counts.converged = here.loopy->converged();
+    return false;
 }
 
 }  // namespace vs::parser

@@ -48,20 +48,32 @@ class Relaxed {
         std::vector<int32_t> left;    // those of a row that may have a gain
     };
 
-    // `parts` has arcs, at `potentials`. Pairs that may be added are to be scored: those of many
-    // sentences at once, before `read` and `end`.
-    void begin(const Sentence& sentence, const Trees& trees, const Options& options,
-               const Parts& parts, const double* potentials, Loopy* loopy, Shared* shared);
+    // The sentence and what is known of it: `parts` has arcs, at `potentials`; pairs are added to
+    // both.
+    struct Place {
+        const Sentence& sentence;
+        const Trees& trees;
+        const Options& options;
+        Parts* parts;
+        std::vector<double>* potentials;
+        Loopy* loopy;
+        Shared* shared;
+    };
+    // Sums over trees are wanted in steps, as of Loopy: `begin` and `resume` are true where
+    // loopy->tree() is to be summed up first. Pairs that may be added are to be scored: those of
+    // many sentences at once, before `read` and `begin_end`.
+    bool begin(const Place& here);
+    bool resume(const Place& here, double log_z);
     void read(const Options& options, Shared* shared);
     // Whether beliefs of all arcs need not be known.
     static bool quick(const Options& options) {
         return options.choice == Choice::kAbove && options.rounds == 1;
     }
-    // Adds pairs to both. Beliefs (parts,) and Bethe log Z of what there is then; -inf: no tree.
+    // Adds pairs. Beliefs (parts,) and Bethe's `log_z` of what there is then; -inf: no tree.
     // Without beliefs, where it is `quick`: `loopy` may be asked for them, or for heads alone.
-    double end(const Sentence& sentence, const Trees& trees, const Options& options, Parts* parts,
-               std::vector<double>* potentials, std::vector<double>* beliefs, Loopy* loopy,
-               Shared* shared);
+    bool begin_end(const Place& here, std::vector<double>* beliefs);
+    bool resume_end(const Place& here, std::vector<double>* beliefs, double log_z);
+    double log_z() const { return log_z_; }
     Counts counts;
 
   private:
@@ -70,26 +82,28 @@ class Relaxed {
     // The candidates of a choice; those with a gain above epsilon.
     template <class Find>
     void choose(const Options& options, const Parts& parts, const Find& find);
+    // After a round: true, another one wants sums.
+    bool go_on(const Place& here, std::vector<double>* beliefs);
+    bool end_round(const Place& here, std::vector<double>* beliefs);
+    bool finish(const Place& here, std::vector<double>* beliefs);
+    void find(const Place& here, double epsilon);
     void list(const Parts& parts, const Loopy& loopy, const Range& potentials,
               const Harmless& harmless, const Floors& floors);
     void tell(const Parts& parts, const double* potentials, const Trees& trees, Loopy* loopy);
-    void offer(double epsilon, const Sentence& sentence, const Trees& trees, const Options& options,
-               const Parts& parts, const double* potentials, Loopy* loopy, Shared* shared);
-    void screen(const Sentence& sentence, const Parts& parts, const double* potentials,
-                const Trees& trees, const Options& options, const Harmless& harmless, Loopy* loopy,
-                Shared* shared);
+    void offer(const Place& here, double epsilon);
+    void screen(const Place& here, const Harmless& harmless);
     void weigh(const Harmless& harmless, const PairScores& scores, PairScores::Mark next);
     void weigh_last(const Harmless& harmless, const PairScores& scores);
     void weigh_now(const Sentence& sentence, const Harmless& harmless, Shared* shared);
     int64_t waiting() const;
-    void ask(const Parts& parts, const double* potentials, const Trees& trees, double epsilon,
-             Loopy* loopy);
-    bool add(Parts* parts, std::vector<double>* potentials, Loopy* loopy);
+    void ask(const Place& here, double epsilon);
+    bool add(const Place& here);
     void merge(const std::vector<Candidate>& from, const double* theta, const double* messages,
                std::vector<Parts::Pair>* pairs);
 
     double log_z_ = 0.0;
     bool offered_ = false;         // the pairs of the first round
+    bool done_ = false;            // nothing is added any more
     PairScores::Mark first_ = {};  // of them
     // Candidates that are weighed already.
     size_t weighed_siblings_ = 0, weighed_grandparents_ = 0;

@@ -106,34 +106,31 @@ double Worker::marginals(const double* potentials, double* out) {
     return log_z;
 }
 
-void Worker::begin_relaxed(const Relaxed::Options& options, Relaxed::Shared* shared) {
+bool Worker::begin_relaxed(const Relaxed::Options& options, Relaxed::Shared* shared) {
     score(shared->weights.all);
     loopy_.messages.clear();
-    relaxed_.begin(scorer_.sentence(), trees_, options, parts_, scores_.data(), &loopy_, shared);
+    return relaxed_.begin(place(options, shared));
 }
 
-double Worker::end_relaxed(const Relaxed::Options& options, std::vector<double>* beliefs,
-                           Relaxed::Shared* shared) {
-    return relaxed_.end(scorer_.sentence(), trees_, options, &parts_, &scores_, beliefs, &loopy_,
-                        shared);
-}
-
-bool Worker::heads_relaxed(const Relaxed::Options& options, Relaxed::Shared* shared, int32_t* heads,
-                           double* own, std::vector<double>* beliefs) {
-    const double log_z = end_relaxed(options, nullptr, shared);
+bool Worker::heads(int32_t* heads, double* own, std::vector<double>* beliefs) {
     if (loopy_.heads(parts_, scores_.data(), trees_, heads, own)) return true;
     beliefs->assign(at(parts_.size()), 0.0);
-    if (log_z > -INFINITY) loopy_.tell(parts_, scores_.data(), trees_, beliefs->data());
+    if (relaxed_.log_z() > -INFINITY) {
+        loopy_.tell(parts_, scores_.data(), trees_, beliefs->data());
+    }
     return false;
 }
 
 double Worker::relax(const Relaxed::Options& options, std::vector<double>* beliefs,
                      Relaxed::Shared* shared) {
     shared->scores.clear();
-    begin_relaxed(options, shared);
+    bool wanted = begin_relaxed(options, shared);
+    while (wanted) wanted = resume_relaxed(options, shared, loopy_.ask(parts_, trees_));
     shared->scores.score(shared->weights);
     read_relaxed(options, shared);
-    return end_relaxed(options, beliefs, shared);
+    wanted = end_relaxed(options, shared, beliefs);
+    while (wanted) wanted = resume_end(options, shared, beliefs, loopy_.ask(parts_, trees_));
+    return relaxed_.log_z();
 }
 
 double Worker::best(const double* potentials, const int32_t** heads) {

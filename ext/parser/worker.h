@@ -102,22 +102,40 @@ class Worker {
     }
     // log Z and the marginals of parts under these potentials; -inf: no tree.
     double marginals(const double* potentials, double* out);
-    // Relaxed inference in a sentence that was read without pairs: the arcs; then, once the pairs
-    // of all sentences that have begun are scored, all of `read`, all of `end`: log Z and beliefs
-    // (parts,).
-    void begin_relaxed(const Relaxed::Options& options, Relaxed::Shared* shared);
+    // Relaxed inference in a sentence that was read without pairs, in steps: those that are true
+    // want `tree` to be summed up, with log Z for the one after them. The arcs; then, once
+    // the pairs of all sentences that have begun are scored, all of `read`, all of `end`: beliefs
+    // (parts,), null where it is `Relaxed::quick` and `heads` is asked.
+    bool begin_relaxed(const Relaxed::Options& options, Relaxed::Shared* shared);
+    bool resume_relaxed(const Relaxed::Options& options, Relaxed::Shared* shared, double log_z) {
+        return relaxed_.resume(place(options, shared), log_z);
+    }
     void read_relaxed(const Relaxed::Options& options, Relaxed::Shared* shared) {
         relaxed_.read(options, shared);
     }
-    double end_relaxed(const Relaxed::Options& options, std::vector<double>* beliefs,
-                       Relaxed::Shared* shared);
-    // The same without beliefs where that is `Relaxed::quick`: heads and their beliefs (n,). False:
-    // all beliefs (parts,) have to be looked at, which are these.
-    bool heads_relaxed(const Relaxed::Options& options, Relaxed::Shared* shared, int32_t* heads,
-                       double* own, std::vector<double>* beliefs);
-    // All of these, of one sentence.
+    bool end_relaxed(const Relaxed::Options& options, Relaxed::Shared* shared,
+                     std::vector<double>* beliefs) {
+        return relaxed_.begin_end(place(options, shared), beliefs);
+    }
+    bool resume_end(const Relaxed::Options& options, Relaxed::Shared* shared,
+                    std::vector<double>* beliefs, double log_z) {
+        return relaxed_.resume_end(place(options, shared), beliefs, log_z);
+    }
+    // After an end without beliefs: heads and theirs (n,). False: all beliefs (parts,) have to be
+    // looked at, which are these.
+    bool heads(int32_t* heads, double* own, std::vector<double>* beliefs);
+    // All of these, of one sentence; log Z.
     double relax(const Relaxed::Options& options, std::vector<double>* beliefs,
                  Relaxed::Shared* shared);
+    // What is to be summed up, and what is wanted of it; the sums.
+    dependency::Sentence tree() const { return loopy_.tree(parts_, trees_); }
+    dependency::Arcs answers() const { return loopy_.answers(); }
+    void tell(const dependency::Sums& sums) { *loopy_.sums() = sums; }
+    // Other memory for what follows.
+    void use(Memory* memory) {
+        memory_ = memory;
+        loopy_.use(memory);
+    }
     const Relaxed::Counts& counts() const { return relaxed_.counts; }
     Loopy& loopy() { return loopy_; }
     // The score and the heads (n,) of the tree whose arcs have most.
@@ -138,11 +156,14 @@ class Worker {
     void each_pair(int64_t first, int64_t last, F f) const;
     void list(int64_t n, const Listed& arcs, bool pairs);
     dependency::Sentence dense(const double* potentials);
+    Relaxed::Place place(const Relaxed::Options& options, Relaxed::Shared* shared) {
+        return {scorer_.sentence(), trees_, options, &parts_, &scores_, &loopy_, shared};
+    }
 
     const Templates& templates_;
     const Trees trees_;
     const std::unique_ptr<Memory> own_;
-    Memory* const memory_;
+    Memory* memory_;
     Parts parts_;
     Scorer scorer_;
     Loopy loopy_;

@@ -152,8 +152,9 @@ def test_parts_are_the_arcs_in_order() -> None:
 @pytest.mark.parametrize(("beta", "gamma"), [(1.0, 0.0), (np.inf, 1.0)])
 def test_a_native_pass_is_the_walk_of_batches(batch: int, beta: float, gamma: float) -> None:
     examples = Examples(treebank(9), bits=BITS, least=1e-9)
-    _, _, touched, also = learned_both_ways(examples, beta, gamma, batch)
-    assert (touched <= also).all()
+    fast, _, touched, also = learned_both_ways(examples, beta, gamma, batch)
+    # Where the parts of a gradient cancel, their sum is 0 in one order and 1e-19 in another.
+    assert np.abs(fast[touched & ~also]).max(initial=0.0) < 1e-15
 
 
 def test_a_batch_is_one_example_of_all_its_parts() -> None:
