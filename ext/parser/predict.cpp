@@ -227,6 +227,32 @@ struct Predicting {
         hand.labeller.label_all(model.label_weights, heads, n, answers.labels + first);
     }
 
+    // Messages of all sentences of a block whose pairs are scored.
+    void pass(int64_t first, Hands& hand) {
+        size_t next = 0;
+        const auto start = [&](Abreast::Slot* slot) {
+            if (next == hand.order.size() || stopped()) return false;
+            slot->sentence = hand.order[next++];
+            slot->worker = hand.workers[at(slot->sentence - first)].get();
+            slot->worker->use(&slot->memory);
+            slot->worker->score(model.weights);
+            return slot->worker->begin_messages();
+        };
+        hand.abreast.run(false, start, [&](Abreast::Slot* slot, double log_z) {
+            Worker& w = *slot->worker;
+            if (w.resume_messages(log_z)) return true;
+            slot->beliefs.assign(at(w.parts().size()), 0.0);
+            w.tell_messages(slot->beliefs.data());
+            Told& told = answers.told[slot->sentence];
+            told.pairs = told.scored = w.parts().pairs();
+            told.iterations = w.loopy().iterations();
+            told.converged = w.loopy().converged();
+            finish(slot->sentence, w, hand, slot->beliefs, false, false);
+            if (told.pairs > kPairsKept) hand.workers[at(slot->sentence - first)].reset();
+            return false;
+        });
+    }
+
     // The same of relaxed inference, from its end.
     void finish_relaxed(int64_t i, Worker& w, Hands& hand, std::vector<double>* beliefs) {
         Told& told = answers.told[i];
@@ -350,16 +376,16 @@ struct Predicting {
                 hand.workers[at(i - first)]->tell(hand.arcs, i);
             }
         }
-        if (relaxed()) {
+        if (all) score_pairs(last - first, hand);
+        if (relaxed() || (all && method.engine == Engine::kMessages)) {
             hand.order.resize(at(last - first));
             std::iota(hand.order.begin(), hand.order.end(), first);
             std::stable_sort(hand.order.begin(), hand.order.end(), [&](int64_t a, int64_t b) {
                 return corpus.size(a) > corpus.size(b);
             });
-            relax(first, hand);
+            all ? pass(first, hand) : relax(first, hand);
             return stopped() ? end : last;
         }
-        if (all) score_pairs(last - first, hand);
         for (int64_t i = first; i < last; ++i) {
             if (stopped()) return end;
             std::unique_ptr<Worker>& w = hand.workers[at(i - first)];

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <new>
@@ -102,6 +103,17 @@ class Worker {
     }
     // log Z and the marginals of parts under these potentials; -inf: no tree.
     double marginals(const double* potentials, double* out);
+    // The same of messages, in steps as below: at the scores that are known, out (parts,).
+    bool begin_messages() {
+        loopy_.messages.clear();
+        return loopy_.begin(parts_, scores_.data(), trees_, false, 0.0);
+    }
+    bool resume_messages(double log_z) {
+        return loopy_.resume(parts_, scores_.data(), log_z);
+    }
+    void tell_messages(double* out) {
+        if (loopy_.log_z() > -INFINITY) loopy_.tell(parts_, scores_.data(), trees_, out);
+    }
     // Relaxed inference in a sentence that was read without pairs, in steps: those that are true
     // want `tree` to be summed up, with log Z for the one after them. The arcs; then, once
     // the pairs of all sentences that have begun are scored, all of `read`, all of `end`: beliefs
