@@ -83,16 +83,28 @@ double marginals(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch
 
 int64_t lanes() noexcept { return level().lanes; }
 
-int64_t several_scratch_size(int64_t n) noexcept {
-    return std::max(level().several_scratch(n), scratch_size(Kind::kTree, n));
+int64_t several_size(Kind kind, int64_t n) noexcept {
+    if (kind == Kind::kTree) return std::max(level().several_scratch(n), scratch_size(kind, n));
+    return sum_several_size(kind, n) + level().lanes * scratch_size(kind, n);
 }
 
-void several(const Sentence* sentences, int64_t count, double* const* marginal, double* log_z,
-             double* scratch) noexcept {
+void several(Kind kind, const Sentence* sentences, int64_t count, double* const* marginal,
+             double* log_z, double* scratch) noexcept {
+    const int64_t lanes = level().lanes;
+    if (kind == Kind::kProjective) {
+        Arcs arcs[kMostLanes];
+        double* own[kMostLanes] = {};
+        for (int64_t l = 0; l < count; ++l) {
+            arcs[l].marginal = marginal[l];
+            own[l] = scratch;
+            scratch += scratch_size(kind, sentences[l].n);
+        }
+        sum_several(kind, sentences, arcs, count, own, false, nullptr, log_z, scratch);
+        return;
+    }
     Sentence all[kMostLanes];
     double *out[kMostLanes], found[kMostLanes];
     bool doubt[kMostLanes];
-    const int64_t lanes = level().lanes;
     for (int64_t l = 0; l < lanes; ++l) {  // the first one again where there are fewer
         all[l] = sentences[l < count ? l : 0];
         out[l] = marginal[l < count ? l : 0];
@@ -103,7 +115,7 @@ void several(const Sentence* sentences, int64_t count, double* const* marginal, 
         if (!doubt[l]) continue;
         Arcs arcs;
         arcs.marginal = marginal[l];
-        log_z[l] = marginals(Kind::kTree, sentences[l], arcs, scratch);
+        log_z[l] = marginals(kind, sentences[l], arcs, scratch);
     }
 }
 

@@ -53,14 +53,13 @@ int64_t scratch_size(Kind kind, int64_t n) noexcept;
 // 1e-9 of marginals and complements. Projective: O(n^3), Eisner's inside-outside.
 double marginals(Kind kind, const Sentence& sentence, const Arcs& arcs, double* scratch) noexcept;
 
-// Several sentences of one length, at most `lanes()` of them, over all trees: log Z of each, and
-// marginals (n + 1, n + 1). Longer ones than kMostAbreast do not stay in the cache: one by one is
-// better.
+// Several sentences, at most `lanes()` of them: log Z of each, and marginals (n + 1, n + 1). Over all
+// trees they have one length. Longer ones than these do not stay in the cache: one by one is better.
 int64_t lanes() noexcept;
-constexpr int64_t kMostAbreast = 64, kMostLanes = 8;
-int64_t several_scratch_size(int64_t n) noexcept;
-void several(const Sentence* sentences, int64_t count, double* const* marginal, double* log_z,
-             double* scratch) noexcept;
+constexpr int64_t kMostLanes = 8, kMostAbreast = 64, kMostSpans = 128;
+int64_t several_size(Kind kind, int64_t n) noexcept;  // scratch
+void several(Kind kind, const Sentence* sentences, int64_t count, double* const* marginal,
+             double* log_z, double* scratch) noexcept;
 
 // P(both arcs) of `count` pairs, in O(n^3 + count) and another run for each `a` whose 2x2 minors
 // have lost their digits; returns log Z. Two different arcs of one word
@@ -90,7 +89,6 @@ double sum(Kind kind, const Sentence& sentence, const Arcs& arcs, double* scratc
 void sum_several(Kind kind, const Sentence* sentences, const Arcs* arcs, int64_t count,
                  double* const* scratch, bool spans, Sums* sums, double* log_z,
                  double* shared) noexcept;
-constexpr int64_t kMostSpans = 128;
 int64_t sum_several_size(Kind kind, int64_t n) noexcept;
 // Answers of other arcs, from the same sums. O(n^2), of wide numbers O(n^3).
 void more(Sums* sums, const Arcs& arcs) noexcept;

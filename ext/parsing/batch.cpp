@@ -76,19 +76,20 @@ struct Job {
         if (!(value[i] > -INFINITY)) *fault = {i, -1, -1};
     }
 
-    // Sentences of one length, side by side, up to the first one whose scores are none.
+    // Some sentences side by side, up to the first one whose scores are none.
     void several(const int64_t* which, int64_t count, double* work, Fault* fault) const {
-        const int64_t n = batch.words[which[0]];
         dependency::Sentence s[dependency::kMostLanes] = {};
         double *out[dependency::kMostLanes] = {}, found[dependency::kMostLanes];
         int64_t some = 0;
-        for (; some < count; ++some, work += (n + 1) * (n + 1)) {
+        for (; some < count; ++some) {
+            const int64_t n = batch.words[which[some]];
             const double* x = scores(which[some], work, fault);
             if (!x) break;
+            work += (n + 1) * (n + 1);
             s[some] = {x, n, batch.single_root};
             out[some] = marginals + arc_at[which[some]];
         }
-        if (some > 0) dependency::several(s, some, out, found, work);
+        if (some > 0) dependency::several(batch.kind, s, some, out, found, work);
         for (int64_t l = some; l-- > 0;) {
             value[which[l]] = found[l];
             if (!(found[l] > -INFINITY)) *fault = {which[l], -1, -1};
@@ -115,12 +116,15 @@ struct Job {
     }
 };
 
-// Sentences in groups that are done together: those of one length side by side, in their order,
-// where they fill more than half of the lanes. An answer's bits follow from the batch alone.
+// Sentences in groups that are done together, in their order: over all trees those of one length,
+// where they fill more than half of the lanes; over projective ones those of about one. An answer's
+// bits follow from the batch alone.
 void group(const Batch& b, bool side_by_side, std::vector<int64_t>* order,
            std::vector<int64_t>* groups) {
     for (int64_t i = 0; i < b.sentences; ++i) order->push_back(i);
+    const bool any = b.kind == dependency::Kind::kTree;
     const int64_t lanes = side_by_side ? dependency::lanes() : 1;
+    const int64_t longest = any ? dependency::kMostAbreast : dependency::kMostSpans;
     const auto words = [&](int64_t place) { return b.words[(*order)[at(place)]]; };
     if (lanes > 1) {
         std::stable_sort(order->begin(), order->end(),
@@ -129,10 +133,11 @@ void group(const Batch& b, bool side_by_side, std::vector<int64_t>* order,
     groups->push_back(0);
     while (groups->back() < b.sentences) {
         const int64_t first = groups->back(), n = words(first);
-        const int64_t most = n > 1 && n <= dependency::kMostAbreast ? lanes : 1;
+        const int64_t most = n > 1 && n <= longest ? lanes : 1;
+        const auto fits = [&](int64_t more) { return any ? more == n : more <= longest; };
         int64_t last = first + 1;
-        while (last < b.sentences && last < first + most && words(last) == n) ++last;
-        groups->push_back(2 * (last - first) > most ? last : first + 1);
+        while (last < b.sentences && last < first + most && fits(words(last))) ++last;
+        groups->push_back(!any || 2 * (last - first) > most ? last : first + 1);
     }
 }
 
@@ -147,7 +152,7 @@ Fault run(const Batch& b, const PoolApi& pool, Control* control, double* value, 
         word_at.push_back(word_at.back() + n);
         longest = std::max(longest, n);
     }
-    const bool together = b.kind == dependency::Kind::kTree && !heads;
+    const bool together = !heads && !b.part_at;
     group(b, together, &order, &groups);
     const auto count = static_cast<int64_t>(groups.size()) - 1;
     double work = 0.0;
@@ -164,10 +169,13 @@ Fault run(const Batch& b, const PoolApi& pool, Control* control, double* value, 
     const int64_t most = (longest + 1) * (longest + 1);
     const int64_t own = b.part_at ? dependency::grandparents_scratch_size(longest)
                                   : dependency::scratch_size(b.kind, longest);
-    const int64_t few = std::min(longest, dependency::kMostAbreast);
-    const int64_t several =
-        dependency::kMostLanes * (few + 1) * (few + 1) + dependency::several_scratch_size(few);
-    const int64_t size = std::max(most + own, together ? several : 0);
+    int64_t size = most + own;
+    for (int64_t g = 0; g < count; ++g) {
+        const int64_t some = groups[at(g + 1)] - groups[at(g)];
+        if (some < 2) continue;
+        const int64_t n = b.words[order[at(groups[at(g + 1)] - 1)]];
+        size = std::max(size, some * (n + 1) * (n + 1) + dependency::several_size(b.kind, n));
+    }
     const int64_t workers = std::max<int64_t>(1, std::min<int64_t>(b.threads, tasks.size()));
     // Memory of calls before: the system clears what is new.
     Workspace workspace(static_cast<int>(workers));
