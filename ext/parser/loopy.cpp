@@ -46,7 +46,7 @@ dependency::Arcs Loopy::answers() const {
     dependency::Arcs out;
     out.ratio = memory_->ratio.data();
     out.all_ratios = false;
-    if (few_asked_) out.asked = asked_.data();
+    if (few_asked_) out.asked = memory_->asked.data();
     out.least = least_;
     return out;
 }
@@ -58,23 +58,23 @@ double Loopy::ask(const Parts& parts, const Trees& trees) {
 
 void Loopy::begin_few(const Parts& parts) {
     const int64_t n = parts.n;
-    asked_.assign(at((n + 1) * (n + 1)), 0);
-    few_.clear();
+    memory_->asked.assign(at((n + 1) * (n + 1)), 0);
+    memory_->few.clear();
     for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
         for (const Parts::Pair& p : *pairs) {
             for (const int32_t a : {p.first, p.second}) {
-                asked_[at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)])] = 1;
+                memory_->asked[at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)])] = 1;
             }
         }
     }
     for (int32_t a = 0; a < parts.arcs(); ++a) {
-        if (asked_[at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)])]) few_.push_back(a);
+        if (memory_->asked[at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)])]) memory_->few.push_back(a);
     }
 }
 
 void Loopy::want_few(const Parts& parts, const double* potentials) {
     const int64_t n = parts.n;
-    for (const int32_t a : few_) {
+    for (const int32_t a : memory_->few) {
         const int64_t place = parts.head[at(a)] * (n + 1) + parts.modifier[at(a)];
         table_[at(place)] = total_[at(a)] += potentials[a];
     }
@@ -87,10 +87,10 @@ void Loopy::ask_others(const Parts& parts, const double* potentials, const Trees
     const auto place = [&](int64_t a) {
         return at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)]);
     };
-    for (int64_t a = 0; a < arcs; ++a) asked_[place(a)] ^= 1;
-    more(trees, asked_.data(), memory_->ratio.data());
+    for (int64_t a = 0; a < arcs; ++a) memory_->asked[place(a)] ^= 1;
+    more(trees, memory_->asked.data(), memory_->ratio.data());
     for (int64_t a = 0; a < arcs; ++a) {
-        if (!asked_[place(a)]) continue;
+        if (!memory_->asked[place(a)]) continue;
         total_[at(a)] = std::clamp(potentials[a] + memory_->ratio[place(a)], -kMostOdds, kMostOdds);
     }
 }
@@ -121,19 +121,19 @@ void Loopy::read(const Parts& parts) {
         total_[at(a)] = std::clamp(total_[at(a)] + memory_->ratio[at(place)], -kMostOdds, kMostOdds);
     };
     if (few_asked_) {
-        for (const int32_t a : few_) add(a);
+        for (const int32_t a : memory_->few) add(a);
     } else {
         for (int64_t a = 0; a < parts.arcs(); ++a) add(a);
     }
 }
 
 void Loopy::read_growth(int64_t pairs, const double* theta) {
-    growth_.resize(at(pairs));
-    for (int64_t i = 0; i < pairs; ++i) growth_[at(i)] = std::expm1(theta[i]);
+    memory_->growth.resize(at(pairs));
+    for (int64_t i = 0; i < pairs; ++i) memory_->growth[at(i)] = std::expm1(theta[i]);
 }
 
 double Loopy::send(const Parts& parts, const double* theta) {
-    const double* growth = growth_.data();
+    const double* growth = memory_->growth.data();
     const double keep = effort.damping;
     double change = 0.0;
     double* to = messages.data();
@@ -157,60 +157,60 @@ double Loopy::send(const Parts& parts, const double* theta) {
 bool Loopy::begin_odds(const Parts& parts, const double* theta) {
     const int64_t pairs = parts.size() - parts.arcs();
     if (effort.damping != 0.0 || pairs == 0) return false;
-    factor_.resize(at(pairs));
-    product_.assign(at(parts.arcs()), 0.0);
-    double* t = factor_.data();
+    memory_->factor.resize(at(pairs));
+    memory_->product.assign(at(parts.arcs()), 0.0);
+    double* t = memory_->factor.data();
     double largest = 0.0;
     for (const auto* list : {&parts.siblings, &parts.grandparents}) {
         for (const Parts::Pair& p : *list) {
             const double size = std::fabs(*theta);
             largest = std::max(largest, size);
-            product_[at(p.first)] += size;
-            product_[at(p.second)] += size;
+            memory_->product[at(p.first)] += size;
+            memory_->product[at(p.second)] += size;
             *t++ = std::exp(*theta++);
         }
     }
     // No message has a logarithm larger than its pair's potential.
-    for (const double sum : product_) {
+    for (const double sum : memory_->product) {
         if (!(sum < kSum)) return false;
     }
-    sent_.resize(at(2 * pairs));
-    for (size_t i = 0; i < sent_.size(); ++i) {
-        sent_[i] = messages[i] == 0.0 ? 1.0 : std::exp(messages[i]);
+    memory_->sent.resize(at(2 * pairs));
+    for (size_t i = 0; i < memory_->sent.size(); ++i) {
+        memory_->sent[i] = messages[i] == 0.0 ? 1.0 : std::exp(messages[i]);
     }
-    odds_.resize(total_.size());
+    memory_->odds.resize(total_.size());
     return largest < kModest && read_odds();
 }
 
 // Odds of the arcs that are in pairs; false: some are out of range.
 bool Loopy::read_odds() {
-    for (const int32_t a : few_) {
+    for (const int32_t a : memory_->few) {
         if (!(std::fabs(total_[at(a)]) < kOdds)) return false;
-        odds_[at(a)] = std::exp(total_[at(a)]);
+        memory_->odds[at(a)] = std::exp(total_[at(a)]);
     }
     return true;
 }
 
 void Loopy::want_odds(const Parts& parts, const double* potentials, bool all) {
     if (all) std::fill(total_.begin(), total_.end(), 0.0);
-    for (const int32_t a : few_) total_[at(a)] = std::log(product_[at(a)]);
+    for (const int32_t a : memory_->few) total_[at(a)] = std::log(memory_->product[at(a)]);
     all ? want_tree(parts, potentials, 0.0) : want_few(parts, potentials);
 }
 
 void Loopy::read_messages() {
-    for (size_t i = 0; i < sent_.size(); ++i) messages[i] = std::log(sent_[i]);
+    for (size_t i = 0; i < memory_->sent.size(); ++i) messages[i] = std::log(memory_->sent[i]);
 }
 
 bool Loopy::send_odds(const Parts& parts) {
     const double up = std::exp(effort.tolerance), down = 1.0 / up;
     bool moved = false;
-    next_.resize(sent_.size());
-    const double *to = sent_.data(), *t = factor_.data();
-    double* out = next_.data();
-    product_.assign(odds_.size(), 1.0);
+    memory_->next.resize(memory_->sent.size());
+    const double *to = memory_->sent.data(), *t = memory_->factor.data();
+    double* out = memory_->next.data();
+    memory_->product.assign(memory_->odds.size(), 1.0);
     for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
         for (const Parts::Pair& p : *pairs) {
-            const double first = odds_[at(p.first)], second = odds_[at(p.second)];
+            const double first = memory_->odds[at(p.first)], second = memory_->odds[at(p.second)];
             const double a = to[0] + first, b = to[1] + second, over = 1.0 / (a * b);
             const double x = (to[1] + second * *t) * a * over;
             const double y = (to[0] + first * *t) * b * over;
@@ -218,24 +218,24 @@ bool Loopy::send_odds(const Parts& parts) {
             moved |= !(y < to[1] * up) || !(y > to[1] * down);
             out[0] = x;
             out[1] = y;
-            product_[at(p.first)] *= x;
-            product_[at(p.second)] *= y;
+            memory_->product[at(p.first)] *= x;
+            memory_->product[at(p.second)] *= y;
             to += 2;
             out += 2;
             ++t;
         }
     }
-    if (moved) sent_.swap(next_);
+    if (moved) memory_->sent.swap(memory_->next);
     return !moved;
 }
 
 double Loopy::tell_odds(const Parts& parts, double* beliefs) const {
     // Each pair adds log of its mass over that of both arcs alone, a modest number.
     double log_z = 0.0, product = 1.0;
-    const double *to = sent_.data(), *t = factor_.data();
+    const double *to = memory_->sent.data(), *t = memory_->factor.data();
     for (const auto* pairs : {&parts.siblings, &parts.grandparents}) {
         for (const Parts::Pair& p : *pairs) {
-            const double first = odds_[at(p.first)], second = odds_[at(p.second)];
+            const double first = memory_->odds[at(p.first)], second = memory_->odds[at(p.second)];
             const double on = first * second * *t++;
             const double mass = to[0] * to[1] + first * to[1] + second * to[0] + on;
             *beliefs++ = on / mass;
@@ -369,7 +369,7 @@ bool Loopy::pass(const Parts& parts, const double* potentials) {
             } else if (all_) {
                 want(parts, potentials, 0.0);
             } else {
-                for (const int32_t a : few_) total_[at(a)] = 0.0;
+                for (const int32_t a : memory_->few) total_[at(a)] = 0.0;
                 add_messages(parts);
                 want_few(parts, potentials);
             }
@@ -400,36 +400,36 @@ bool Loopy::largest(const Parts& parts, const Trees& trees) {
         more(trees, nullptr, nullptr, memory_->marginal.data());
         p = memory_->marginal.data();
     }
-    best_.assign(words, -1);
-    most_.assign(words, -INFINITY);
-    second_.assign(words, -INFINITY);
+    memory_->best.assign(words, -1);
+    memory_->most.assign(words, -INFINITY);
+    memory_->second.assign(words, -INFINITY);
     for (int32_t a = 0; a < parts.arcs(); ++a) {
         const auto m = at(parts.modifier[at(a)]);
         const double x = p ? p[at(parts.head[at(a)]) * words + m] : total_[at(a)];
-        if (!(x > second_[m])) continue;
-        second_[m] = std::min(x, most_[m]);
-        if (x > most_[m]) {
-            most_[m] = x;
-            best_[m] = a;
+        if (!(x > memory_->second[m])) continue;
+        memory_->second[m] = std::min(x, memory_->most[m]);
+        if (x > memory_->most[m]) {
+            memory_->most[m] = x;
+            memory_->best[m] = a;
         }
     }
     for (size_t m = 1; m < words; ++m) {
-        const double gap = most_[m] - second_[m];
-        if (best_[m] < 0 || !(gap > (p ? kGap * most_[m] : kGap))) return false;
+        const double gap = memory_->most[m] - memory_->second[m];
+        if (memory_->best[m] < 0 || !(gap > (p ? kGap * memory_->most[m] : kGap))) return false;
     }
     return true;
 }
 
 // Whether these heads, each from 0 to n, are a tree as it is wanted.
 bool Loopy::is_tree(const int32_t* heads, const Trees& trees) {
-    const auto n = static_cast<int32_t>(best_.size()) - 1;
-    seen_.assign(best_.size(), 0);
+    const auto n = static_cast<int32_t>(memory_->best.size()) - 1;
+    memory_->seen.assign(memory_->best.size(), 0);
     int roots = 0;
     for (int32_t m = 1; m <= n; ++m) {
         roots += heads[m - 1] == 0;
         int32_t h = m;
-        for (; h > 0 && seen_[at(h)] == 0; h = heads[h - 1]) seen_[at(h)] = m;
-        if (h > 0 && seen_[at(h)] == m) return false;
+        for (; h > 0 && memory_->seen[at(h)] == 0; h = heads[h - 1]) memory_->seen[at(h)] = m;
+        if (h > 0 && memory_->seen[at(h)] == m) return false;
     }
     if (trees.single_root && roots != 1) return false;
     if (trees.kind != dependency::Kind::kProjective) return true;
@@ -446,18 +446,18 @@ bool Loopy::heads(const Parts& parts, const double* potentials, const Trees& tre
                   double* beliefs) {
     if (log_z_ == -INFINITY || !largest(parts, trees)) return false;
     const int64_t n = parts.n;
-    for (int64_t m = 1; m <= n; ++m) heads[m - 1] = parts.head[at(best_[at(m)])];
+    for (int64_t m = 1; m <= n; ++m) heads[m - 1] = parts.head[at(memory_->best[at(m)])];
     if (!is_tree(heads, trees)) return false;
     const auto place = [&](int64_t m) { return at(int64_t{heads[m - 1]} * (n + 1) + m); };
     if (!all_) {
-        chosen_.assign(at((n + 1) * (n + 1)), 0);
-        for (int64_t m = 1; m <= n; ++m) chosen_[place(m)] = !asked_[place(m)];
-        more(trees, chosen_.data(), memory_->ratio.data());
+        memory_->chosen.assign(at((n + 1) * (n + 1)), 0);
+        for (int64_t m = 1; m <= n; ++m) memory_->chosen[place(m)] = !memory_->asked[place(m)];
+        more(trees, memory_->chosen.data(), memory_->ratio.data());
     }
     for (int64_t m = 1; m <= n; ++m) {
-        const auto a = at(best_[at(m)]);
+        const auto a = at(memory_->best[at(m)]);
         double x = total_[a];
-        if (!all_ && chosen_[place(m)]) {
+        if (!all_ && memory_->chosen[place(m)]) {
             x = std::clamp(potentials[a] + memory_->ratio[place(m)], -kMostOdds, kMostOdds);
         }
         beliefs[m - 1] = logistic(x);

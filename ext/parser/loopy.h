@@ -34,9 +34,20 @@ struct Effort {
     double damping = 0.0;     // the share of the old message that a new one keeps
 };
 
-// Memory of sums over the trees of one sentence after the other.
+// Memory of one sentence after the other: sums over trees, and what messages and heads want in a
+// run.
 struct Memory {
     std::vector<double> scratch, ratio, marginal;
+    // Arcs that are in pairs, each once; (n + 1, n + 1) where they are; (pairs,) e^theta - 1.
+    std::vector<int32_t> few;
+    std::vector<uint8_t> asked;
+    std::vector<double> growth;
+    // (arcs,) odds, and products of the messages to an arc; (pairs,) e^theta; messages as odds.
+    std::vector<double> odds, product, factor, sent, next;
+    std::vector<int32_t> best;         // (n + 1,) arcs, -1 for none
+    std::vector<double> most, second;  // (n + 1,) log-odds or probabilities
+    std::vector<uint8_t> chosen;       // (n + 1, n + 1)
+    std::vector<int32_t> seen;         // (n + 1,)
     double* of(const Trees& trees, int64_t n) {
         const auto wanted = static_cast<size_t>(trees.api->scratch_size(trees.kind, n));
         if (scratch.size() < wanted) scratch.resize(wanted);
@@ -142,12 +153,6 @@ class Loopy {
     std::vector<double> table_;
     dependency::Sums sums_;
     std::vector<double> total_;  // (arcs,)
-    // Arcs that are in pairs, each once; (n + 1, n + 1) where they are; (pairs,) e^theta - 1.
-    std::vector<int32_t> few_;
-    std::vector<uint8_t> asked_;
-    std::vector<double> growth_;
-    // (arcs,) odds, and products of the messages to an arc; (pairs,) e^theta; messages as odds.
-    std::vector<double> odds_, product_, factor_, sent_, next_;
     double log_z_ = 0.0;  // of the tree factor
     Wanted wanted_ = Wanted::kFirst;
     bool few_asked_ = false;  // of arcs in pairs alone
@@ -157,10 +162,6 @@ class Loopy {
     // Of the last run: messages are odds, there was none to begin with, and whether the last sum
     // was asked of all arcs, or of those in pairs, or of those that are probable enough.
     bool passed_odds_ = false, fresh_ = false, all_ = true, partial_ = false;
-    std::vector<int32_t> best_;          // (n + 1,) arcs, -1 for none
-    std::vector<double> most_, second_;  // (n + 1,) log-odds or probabilities
-    std::vector<uint8_t> chosen_;        // (n + 1, n + 1)
-    std::vector<int32_t> seen_;          // (n + 1,)
     bool converged_ = true;
     int64_t iterations_ = 0;
 };
