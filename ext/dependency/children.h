@@ -153,8 +153,8 @@ class Children {
             A::add_rows(spans_.complete_row(g, g), s.complete + (g + 1) * s.ld, s.ld, c - g,
                         s.path + g * s.ld, width);
         }
-        A::add_product(spans_.outer_row(h_ + 1, 1), spans_.ld, n_ - h_, s.complete + s.ld,
-                       s.ld, c, s.path + (h_ + 1) * s.ld, s.ld, width);
+        A::add_product(spans_.outer_row(h_ + 1, 1), spans_.ld, n_ - h_, s.complete + s.ld, s.ld, c,
+                       s.path + (h_ + 1) * s.ld, s.ld, width);
     }
 
     // Joints of a child on the left and one on the right.

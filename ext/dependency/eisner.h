@@ -10,8 +10,8 @@
 //
 // Spans go in tiles of two first words and two last ones. Their terms of words between these, or
 // outside, share factors; those of the words themselves follow, span by span. Tiles with the same
-// last words follow each other, since those rows stay in the nearest cache, and their loops end with
-// what the tile before has made.
+// last words follow each other, since those rows stay in the nearest cache, and their loops end
+// with what the tile before has made.
 #pragma once
 
 #include <cstdint>
@@ -157,8 +157,7 @@ class Eisner {
                A::more(a_up, c_i[ld + j], r[0][0]), A::more(a_j[i1], c_down, l[0][0]));
         attach(i1, j1, A::plus(b[1][1], c_i[ld + j]), A::more(a_i[ld + j], c_up, r[1][1]),
                A::more(a_down, c_j[i1], l[1][1]));
-        attach(i, j1,
-               root ? c_j[ld + i1] : A::plus(A::plus(b[0][1], c_j[ld + i1]), c_i[j]),
+        attach(i, j1, root ? c_j[ld + i1] : A::plus(A::plus(b[0][1], c_j[ld + i1]), c_i[j]),
                A::more(a_i[j], c_up, A::more(a_up, c_i[ld + j1], r[0][1])),
                A::more(a_down, c_j[i], A::more(a_j[ld + i1], c_down, l[0][1])));
     }

@@ -66,8 +66,9 @@ class ProjectiveSentences {
                 Eisner<Plain>(own[l].n, false, own[l].spans).squares(single);
                 to[l] = single[i];
             }
-            read(own, open, squares[i], n, to,
-                 [&](int l) { return Eisner<Plain>::side(own[l].n); }, rows);
+            read(
+                own, open, squares[i], n, to, [&](int l) { return Eisner<Plain>::side(own[l].n); },
+                rows);
         }
         for (int64_t l = 0; l < count; ++l) {
             if (!open[l]) continue;
@@ -95,7 +96,8 @@ class ProjectiveSentences {
                 const double* weight = own[l].o.weight + h * own[l].o.ld;
                 for (int64_t m = 0; m <= words; ++m) row[m] = h <= words ? weight[m] : 0.0;
             }
-            weave<double, kLanes>(from, side, reinterpret_cast<double*>(eisner->weights() + h * side));
+            weave<double, kLanes>(from, side,
+                                  reinterpret_cast<double*>(eisner->weights() + h * side));
             double ends[kLanes];
             for (int l = 0; l < kLanes; ++l) ends[l] = open[l] && own[l].n == h ? 1.0 : 0.0;
             eisner->ends()[h] = V::load(ends);

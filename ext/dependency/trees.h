@@ -53,8 +53,9 @@ int64_t scratch_size(Kind kind, int64_t n) noexcept;
 // 1e-9 of marginals and complements. Projective: O(n^3), Eisner's inside-outside.
 double marginals(Kind kind, const Sentence& sentence, const Arcs& arcs, double* scratch) noexcept;
 
-// Several sentences, at most `lanes()` of them: log Z of each, and marginals (n + 1, n + 1). Over all
-// trees they have one length. Longer ones than these do not stay in the cache: one by one is better.
+// Several sentences, at most `lanes()` of them: log Z of each, and marginals (n + 1, n + 1). Over
+// all trees they have one length. Longer ones than these do not stay in the cache: one by one is
+// better.
 int64_t lanes() noexcept;
 constexpr int64_t kMostLanes = 8, kMostAbreast = 64, kMostSpans = 128;
 int64_t several_size(Kind kind, int64_t n) noexcept;  // scratch
@@ -85,7 +86,8 @@ double sum(Kind kind, const Sentence& sentence, const Arcs& arcs, double* scratc
            Sums* sums) noexcept;
 // The same of several sentences, at most `lanes()` (kMostLanes), with the bits of one by one: each
 // has its scratch; those of projective trees go side by side, in `shared` of sum_several_size of
-// the longest. Not beyond kMostSpans words, where their tables would be too large. Without `spans` head_joints cannot be asked of them, and without `sums` nothing can.
+// the longest. Not beyond kMostSpans words, where their tables would be too large. Without `spans`
+// head_joints cannot be asked of them, and without `sums` nothing can.
 void sum_several(Kind kind, const Sentence* sentences, const Arcs* arcs, int64_t count,
                  double* const* scratch, bool spans, Sums* sums, double* log_z,
                  double* shared) noexcept;

@@ -22,9 +22,9 @@ class Abreast {
         : trees_(trees),
           slots_(trees.kind == dependency::Kind::kProjective ? at(trees.api->lanes()) : 1) {}
 
-    // start(slot): puts the next sentence there that wants a sum; false: there is none. Sentences of
-    // about one length should follow each other. resume(slot, log_z): whether it wants another one.
-    // `spans`: joints may be asked of the sums.
+    // start(slot): puts the next sentence there that wants a sum; false: there is none. Sentences
+    // of about one length should follow each other. resume(slot, log_z): whether it wants another
+    // one. `spans`: joints may be asked of the sums.
     template <class Start, class Resume>
     void run(bool spans, const Start& start, const Resume& resume) {
         for (bool more = true;;) {

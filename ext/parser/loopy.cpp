@@ -68,7 +68,8 @@ void Loopy::begin_few(const Parts& parts) {
         }
     }
     for (int32_t a = 0; a < parts.arcs(); ++a) {
-        if (memory_->asked[at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)])]) memory_->few.push_back(a);
+        if (memory_->asked[at(parts.head[at(a)] * (n + 1) + parts.modifier[at(a)])])
+            memory_->few.push_back(a);
     }
 }
 
@@ -118,7 +119,8 @@ void Loopy::want_tree(const Parts& parts, const double* potentials, double least
 void Loopy::read(const Parts& parts) {
     const auto add = [&](int64_t a) {
         const int64_t place = parts.head[at(a)] * (parts.n + 1) + parts.modifier[at(a)];
-        total_[at(a)] = std::clamp(total_[at(a)] + memory_->ratio[at(place)], -kMostOdds, kMostOdds);
+        total_[at(a)] =
+            std::clamp(total_[at(a)] + memory_->ratio[at(place)], -kMostOdds, kMostOdds);
     };
     if (few_asked_) {
         for (const int32_t a : memory_->few) add(a);

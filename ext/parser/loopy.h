@@ -111,8 +111,8 @@ class Loopy {
     std::vector<double> messages;  // (pairs, 2) to the first and to the second arc
 
   private:
-    // What is wanted of the tree factor: a first answer; log-odds of arcs for messages that are odds,
-    // or logarithms; what `least` left out.
+    // What is wanted of the tree factor: a first answer; log-odds of arcs for messages that are
+    // odds, or logarithms; what `least` left out.
     enum class Wanted : int { kFirst, kOdds, kLogs, kRest };
     // Scores of arcs for the tree factor: potentials and what pairs say, by messages.
     void want(const Parts& parts, const double* potentials, double least);
@@ -153,7 +153,7 @@ class Loopy {
     std::vector<double> table_;
     dependency::Sums sums_;
     std::vector<double> total_;  // (arcs,)
-    double log_z_ = 0.0;  // of the tree factor
+    double log_z_ = 0.0;         // of the tree factor
     Wanted wanted_ = Wanted::kFirst;
     bool few_asked_ = false;  // of arcs in pairs alone
     double least_ = 0.0;

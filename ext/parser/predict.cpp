@@ -380,9 +380,8 @@ struct Predicting {
         if (relaxed() || (all && method.engine == Engine::kMessages)) {
             hand.order.resize(at(last - first));
             std::iota(hand.order.begin(), hand.order.end(), first);
-            std::stable_sort(hand.order.begin(), hand.order.end(), [&](int64_t a, int64_t b) {
-                return corpus.size(a) > corpus.size(b);
-            });
+            std::stable_sort(hand.order.begin(), hand.order.end(),
+                             [&](int64_t a, int64_t b) { return corpus.size(a) > corpus.size(b); });
             all ? pass(first, hand) : relax(first, hand);
             return stopped() ? end : last;
         }

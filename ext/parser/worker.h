@@ -108,9 +108,7 @@ class Worker {
         loopy_.messages.clear();
         return loopy_.begin(parts_, scores_.data(), trees_, false, 0.0);
     }
-    bool resume_messages(double log_z) {
-        return loopy_.resume(parts_, scores_.data(), log_z);
-    }
+    bool resume_messages(double log_z) { return loopy_.resume(parts_, scores_.data(), log_z); }
     void tell_messages(double* out) {
         if (loopy_.log_z() > -INFINITY) loopy_.tell(parts_, scores_.data(), trees_, out);
     }

@@ -113,7 +113,8 @@ def test_sentences_of_one_length_are_as_each_alone(single_root: bool, words: int
         assert [p.tobytes() for p in other.marginals] == [p.tobytes() for p in r.marginals]
 
 
-def test_the_first_sentence_that_is_wrong_is_named_in_groups() -> None:
+@KINDS
+def test_the_first_sentence_that_is_wrong_is_named_in_groups(projective: bool) -> None:
     for wrong, first in (({5: "none", 6: "nan"}, 5), ({5: "nan", 4: "none"}, 4), ({17: "nan"}, 17)):
         scores = [np.zeros((3 + i % 2, 3 + i % 2)) for i in range(20)]
         for i, how in wrong.items():
@@ -121,7 +122,7 @@ def test_the_first_sentence_that_is_wrong_is_named_in_groups() -> None:
         error = ValueError if wrong[first] == "nan" else vs.InfeasibleError
         for threads in (1, 3):
             with pytest.raises(error, match=rf"scores\[{first}\]"):
-                vs.parsing.marginals(scores, threads=threads)
+                vs.parsing.marginals(scores, projective, threads=threads)
 
 
 def test_float32_stays() -> None:
