@@ -6,6 +6,7 @@
 #include "forest/path_abreast.h"
 #include "forest/path_pass.h"
 #include "simd/each.h"
+#include "simd/lookup.h"
 
 namespace VS_NS {
 
@@ -63,6 +64,9 @@ class DrawsAbreast {
     using Wide = Vec<double>;
     static constexpr int N = V::N, kWide = N / Wide::N, kBlock = kDrawBlock;
 
+    // A row that is looked up.
+    static constexpr int kTable = 16;
+
     bool open(const D& d, vs::Scratch& scratch) {
         const int64_t rows = (d.K + kBlock - 1) / kBlock;
         column_ = scratch.array<T>(2 * N * static_cast<int64_t>(d.Kp));
@@ -71,8 +75,15 @@ class DrawsAbreast {
         weight_ = scratch.array<double>(rows * kBlock * N);
         until_ = scratch.array<double>(rows * N);
         one_ = scratch.array<double>(draw_size(d.Kp));
-        if (!column_ || !row_ || !weight_ || !until_ || !one_) return false;
+        table_ = scratch.array<T>(kTable * kTable);
+        if (!column_ || !row_ || !weight_ || !until_ || !one_ || !table_) return false;
         d.ones(row_ + d.Kp);
+        columns_ = d.column_message(0, 0, nullptr);
+        for (int k = 0; looks_up(d) && k < d.K; ++k) {
+            for (int s = 0; s < kTable; ++s) {
+                table_[k * kTable + s] = s < d.K ? columns_[s * int64_t{d.Kp} + k] : T(0);
+            }
+        }
         return true;
     }
     // (K, N): row a in each lane.
@@ -80,15 +91,38 @@ class DrawsAbreast {
         for (int k = 0; k < d.K; ++k) V::set1(a[k]).store(each_ + k * N);
         return each_;
     }
-    // Stands for a message where there is none.
-    const T* ones(const D& d) const { return row_ + d.Kp; }
+    // k[r]: the state that draw() finds in lane r with u[r], out of a (K, N) times the message from
+    // state k[r], or from none, -1.
+    VS_INLINE void row(const D& d, const T* a, const double* u, int* k) {
+        if constexpr (Lookup<T>::kThere) {
+            int least = k[0];
+            for (int r = 1; r < N; ++r) least = k[r] < least ? k[r] : least;
+            if (least >= 0 && looks_up(d)) {
+                const Lookup<T> at(k);
+                const auto message = [&](int j) VS_INLINE_LAMBDA { return at(table_ + j * kTable); };
+                return d.K > kBlock ? row_of_few<2>(d, a, message, u, k)
+                                    : row_of_few<1>(d, a, message, u, k);
+            }
+        }
+        const T* messages[N];
+        read_messages(d, k, messages);
+        weave<T, N>(messages, d.K, column_);
+        const auto message = [&](int j) VS_INLINE_LAMBDA { return V::load(column_ + j * N); };
+        if (d.K <= kBlock) return row_of_few<1>(d, a, message, u, k);
+        if (d.K <= 2 * kBlock) return row_of_few<2>(d, a, message, u, k);
+        row_of_many(d, a, u, k);
+    }
 
-    // k[r]: the state that draw() finds in lane r with u[r], out of a (K, N) times message[r].
-    VS_INLINE void row(const D& d, const T* a, const T* const* message, const double* u, int* k) {
+  private:
+    bool looks_up(const D& d) const { return Lookup<T>::kThere && d.K <= kTable; }
+    void read_messages(const D& d, const int* next, const T** messages) const {
+        for (int r = 0; r < N; ++r) {
+            messages[r] = next[r] < 0 ? row_ + d.Kp : columns_ + next[r] * int64_t{d.Kp};
+        }
+    }
+    VS_INLINE void row_of_many(const D& d, const T* a, const double* u, int* k) {
         const int K = d.K, blocks = (K + kBlock - 1) / kBlock;
-        if (blocks == 1) return row_of_few(d, a, message, u, k);
         const Wide zero = Wide::set1(0.0), one = Wide::set1(1.0);
-        weave<T, N>(message, K, column_);
         Wide total[kWide], found[kWide];
         for (int q = 0; q < kWide; ++q) total[q] = zero;
         for (int b = 0; b < blocks; ++b) {
@@ -139,45 +173,67 @@ class DrawsAbreast {
             }
             unusual |= (found[q].ge(end) | block.ge(Wide::set1(static_cast<double>(blocks)))) << at;
         }
-        whole(found, k);
-        if (unusual != 0) draw_apart(d, a, message, u, unusual, k);
+        answer(d, a, u, found, unusual, k);
     }
 
-  private:
-    // The same for states of one block, which stay in registers: the next draws wait for these.
-    VS_INLINE void row_of_few(const D& d, const T* a, const T* const* message, const double* u,
+    // The same for states of one block or two, which stay in registers: the next draws wait for
+    // these. message(j): entry j of each lane's.
+    template <int kBlocks, class Message>
+    VS_INLINE void row_of_few(const D& d, const T* a, const Message& message, const double* u,
                               int* k) {
         const int K = d.K;
         const Wide zero = Wide::set1(0.0), one = Wide::set1(1.0);
-        weave<T, N>(message, K, column_);
-        Wide w[kBlock][kWide], found[kWide];
-        each<kBlock>([&](auto j) VS_INLINE_LAMBDA {
+        Wide w[kBlocks * kBlock][kWide], found[kWide];
+        each<kBlocks * kBlock>([&](auto j) VS_INLINE_LAMBDA {
             for (int q = 0; q < kWide; ++q) w[j][q] = zero;
             if (j >= K) return;
             Wide x[kWide], y[kWide];
             widen(V::load(a + j * N), x);
-            widen(V::load(column_ + j * N), y);
+            widen(message(j), y);
             for (int q = 0; q < kWide; ++q) w[j][q] = x[q] * y[q];
         });
+        const Wide most = Wide::set1(static_cast<double>(K));
         unsigned unusual = 0;
         for (int q = 0; q < kWide; ++q) {
             const int at = q * Wide::N;
-            const Wide total = ((w[0][q] + w[1][q]) + (w[2][q] + w[3][q])) +
-                               ((w[4][q] + w[5][q]) + (w[6][q] + w[7][q]));
+            const auto sum_of = [&](int f) VS_INLINE_LAMBDA {
+                return ((w[f][q] + w[f + 1][q]) + (w[f + 2][q] + w[f + 3][q])) +
+                       ((w[f + 4][q] + w[f + 5][q]) + (w[f + 6][q] + w[f + 7][q]));
+            };
+            const Wide first = sum_of(0);
+            const Wide total = kBlocks > 1 ? first + sum_of((kBlocks - 1) * kBlock) : first;
             const Wide target = Wide::load(u + at) * total;
-            Wide sum = zero, even = zero, odd = zero;
-            each<kBlock>([&](auto j) VS_INLINE_LAMBDA {
-                if (j >= K) return;
-                sum = sum + w[j][q];
-                Wide& count = j % 2 == 0 ? even : odd;
-                count = count + Wide::where_ge(target, sum, one);
+            // States before the first sum above the target, by blocks.
+            Wide states[kBlocks];
+            each<kBlocks>([&](auto b) VS_INLINE_LAMBDA {
+                Wide sum = b > 0 ? first : zero, even = zero, odd = zero;
+                each<kBlock>([&](auto i) VS_INLINE_LAMBDA {
+                    constexpr int j = b * kBlock + i;
+                    if (j >= K) return;
+                    sum = sum + w[j][q];
+                    Wide& count = i % 2 == 0 ? even : odd;
+                    count = count + Wide::where_ge(target, sum, one);
+                });
+                states[b] = even + odd;
             });
-            found[q] = even + odd;
-            const Wide most = Wide::set1(static_cast<double>(K));
-            unusual |= (found[q].ge(most) | target.ge(total)) << at;
+            found[q] = states[0];
+            Wide end = most;
+            if constexpr (kBlocks > 1) {
+                const Wide eight = Wide::set1(static_cast<double>(kBlock));
+                found[q] = found[q] + Wide::where_ge(target, first, eight + states[1] - states[0]);
+                end = eight + Wide::where_ge(target, first, most - eight);
+            }
+            unusual |= (found[q].ge(end) | target.ge(total)) << at;
         }
+        answer(d, a, u, found, unusual, k);
+    }
+    VS_INLINE void answer(const D& d, const T* a, const double* u, const Wide* found,
+                          unsigned unusual, int* k) {
+        if (unusual == 0) return whole(found, k);
+        const T* messages[N];
+        read_messages(d, k, messages);
         whole(found, k);
-        if (unusual != 0) draw_apart(d, a, message, u, unusual, k);
+        draw_apart(d, a, messages, u, unusual, k);
     }
     // Numbers from 0 on as integers: added to 2^52 they are its last bits.
     static VS_INLINE void whole(const Wide* found, int* k) {
@@ -201,6 +257,8 @@ class DrawsAbreast {
     }
 
     T *column_, *each_, *row_;  // (K, N) messages side by side, a row; (2, Kp) a row, and ones
+    T* table_;                  // (kTable, kTable) messages, by entry and state
+    const T* columns_;          // (K, Kp) the same, by state
     double *weight_, *until_, *one_;
 };
 

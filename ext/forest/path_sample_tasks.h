@@ -69,17 +69,14 @@ class SamplesAbreast<D, true> {
         int64_t x = 0;
         for (; 2 * (size - x) > N; x += N) {
             const int m = static_cast<int>(size - x < N ? size - x : N);
-            const T* message[N];
             double u[N];
             int k[N];
             for (int r = 0; r < N; ++r) {
                 const int64_t own = x + (r < m ? r : 0);
                 u[r] = uniforms[own * n];
-                message[r] =
-                    next ? d.column_message(0, static_cast<int>(next[own * next_step]), nullptr)
-                         : draws_.ones(d);
+                k[r] = next ? static_cast<int>(next[own * next_step]) : -1;
             }
-            draws_.row(d, a, message, u, k);
+            draws_.row(d, a, u, k);
             for (int r = 0; r < m; ++r) states[(x + r) * step] = k[r];
             if (size - x <= N) return size;
         }
@@ -309,20 +306,15 @@ class SampleTasks {
                             const int64_t* mask, int* next) {
         constexpr int N = Abreast<D>::N;
         constexpr int64_t kAhead = 8;
-        const T* const columns = d_.column_message(0, 0, nullptr);
-        const T* message[N];
         double u[N];
-        for (int r = 0; r < N; ++r) {
-            u[r] = uniforms[r][at];
-            message[r] = next[r] < 0 ? draws.ones(d_) : columns + next[r] * int64_t{d_.Kp};
-        }
+        for (int r = 0; r < N; ++r) u[r] = uniforms[r][at];
         if (at % kAhead == 0 && at >= kAhead) {  // the lines of the next positions
             for (int r = 0; r < N; ++r) {
                 VS_PREFETCH_READ(uniforms[r] + at - kAhead);
                 VS_PREFETCH_WRITE(states[r] + ((at - kAhead) & mask[r]));
             }
         }
-        draws.row(d_, a, message, u, next);
+        draws.row(d_, a, u, next);
         each<N>([&](auto r) VS_INLINE_LAMBDA { states[r][at & mask[r]] = next[r]; });
     }
 

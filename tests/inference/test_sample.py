@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from checks import Given, assert_same_bits, chain, refused
 from hypothesis import given
@@ -27,6 +29,8 @@ import valuesparse as vs
 from valuesparse.inference import _forest
 
 pytestmark = pytest.mark.simd
+
+Array = npt.NDArray[Any]
 
 # ------------------------------------------------------------------------------------- sampling
 
@@ -116,6 +120,46 @@ def test_size_zero_and_no_rows() -> None:
     assert vs.sample(model, 0, 0).shape == (0, 3)
     nothing = vs.Chain(np.zeros((0, 2)), np.zeros((2, 2)), lengths=[0, 0])
     assert vs.sample(nothing, 4, 0).shape == (4, 0)
+
+
+def drawn(unary: Array, transition: Array, uniforms: Array) -> Array:
+    """Return the states of one sequence that uniforms (size, n) draw, from the last one back."""
+    n = len(unary)
+    forward = np.exp(unary - unary.max(axis=1, keepdims=True))
+    table = np.exp(transition - transition.max())
+    for i in range(1, n):
+        forward[i] *= forward[i - 1] @ table
+        forward[i] /= forward[i].max()
+    states = np.empty(uniforms.shape, np.int64)
+    for x, u in enumerate(uniforms):
+        for i in range(n)[::-1]:
+            weight = forward[i] * (table[:, states[x, i + 1]] if i + 1 < n else 1.0)
+            until = np.cumsum(weight)
+            states[x, i] = np.searchsorted(until, u[i] * until[-1], side="right")
+    return states
+
+
+@pytest.mark.parametrize("labels", [1, 2, 5, 8, 9, 12, 15, 16, 17, 24, 33])
+@pytest.mark.parametrize("size", [1, 3, 10])
+def test_each_state_follows_from_its_uniform(
+    labels: int, size: int, rng: np.random.Generator, dtype: type
+) -> None:
+    """Whatever lanes draw: labels of one block of weights, of two that are looked up, of many."""
+    lengths = [25] * 17 + [24, 1, 3]
+    unary = (2.0 * rng.normal(size=(sum(lengths), labels))).astype(dtype)
+    transition = rng.normal(size=(labels, labels)).astype(dtype)
+    unary[rng.random(unary.shape) < 0.1] = -60.0
+    found = vs.sample(vs.Chain(unary, transition, lengths=lengths), size, 11)
+    uniforms = np.random.default_rng(11).random((size, len(unary)))
+    wide = unary.astype(float), transition.astype(float)
+    expected = np.concatenate(
+        [
+            drawn(wide[0][end - n : end], wide[1], uniforms[:, end - n : end])
+            for n, end in zip(lengths, np.cumsum(lengths), strict=True)
+        ],
+        axis=1,
+    )
+    assert (found != expected).mean() <= (1e-3 if dtype == np.float32 else 0.0)
 
 
 @pytest.mark.parametrize("bad", [-1, 1.5, "3", None, np.nan])
