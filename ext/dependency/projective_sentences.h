@@ -92,9 +92,10 @@ class ProjectiveSentences {
         for (int64_t h = 0; h < side; ++h) {
             for (int l = 0; l < kLanes; ++l) {
                 double* row = rows + l * side;
-                const int64_t words = open[l] ? own[l].n : -1;
-                const double* weight = own[l].o.weight + h * own[l].o.ld;
-                for (int64_t m = 0; m <= words; ++m) row[m] = h <= words ? weight[m] : 0.0;
+                if (!open[l]) continue;
+                const bool here = h <= own[l].n;
+                const double* weight = own[l].o.weight + (here ? h * own[l].o.ld : 0);
+                for (int64_t m = 0; m <= own[l].n; ++m) row[m] = here ? weight[m] : 0.0;
             }
             weave<double, kLanes>(from, side,
                                   reinterpret_cast<double*>(eisner->weights() + h * side));
