@@ -122,15 +122,26 @@ class Eisner {
         });
     }
 
-    // The arcs and complete spans of i and j, but for what of these is given.
-    VS_INLINE void attach(int64_t i, int64_t j, T between, T right, T left) {
+    // What is known of two words: their arcs and complete spans, or the outside of these and their
+    // gap; to the right and to the left. The next words of a tile wait for it.
+    struct Pair {
+        T arc_r, arc_l, span_r, span_l;
+    };
+    struct Outside {
+        T span_r, span_l, gap;
+    };
+
+    // Of i and j, but for what of their spans is given.
+    VS_INLINE Pair attach(int64_t i, int64_t j, T between, T right, T left) {
         const int64_t up = i * ld_ + j, down = j * ld_ + i;
         const T r = A::times(w_[up], between), l = A::times(w_[down], between);
+        const Pair pair{r, l, A::plus(right, r), A::plus(left, l)};
         b_[up] = between;
         a_[up] = at_[down] = r;
         a_[down] = at_[up] = l;
-        c_[up] = ct_[down] = A::plus(right, r);
-        c_[down] = ct_[up] = A::plus(left, l);
+        c_[up] = ct_[down] = pair.span_r;
+        c_[down] = ct_[up] = pair.span_l;
+        return pair;
     }
 
     void inside(int64_t i, int64_t j) {
@@ -152,18 +163,20 @@ class Eisner {
         const T a_up = a_i[i1], c_down = c_i[ld + i];  // i -> i1 and its mirror image
         const T c_up = c_j[j1], a_down = a_j[ld + j];  // of j and j1
         const bool root = single_ && i == 0;
-        attach(i1, j, b[1][0], r[1][0], l[1][0]);
-        attach(i, j, root ? c_j[i1] : A::plus(b[0][0], c_j[i1]),
-               A::more(a_up, c_i[ld + j], r[0][0]), A::more(a_j[i1], c_down, l[0][0]));
-        attach(i1, j1, A::plus(b[1][1], c_i[ld + j]), A::more(a_i[ld + j], c_up, r[1][1]),
-               A::more(a_down, c_j[i1], l[1][1]));
-        attach(i, j1, root ? c_j[ld + i1] : A::plus(A::plus(b[0][1], c_j[ld + i1]), c_i[j]),
-               A::more(a_i[j], c_up, A::more(a_up, c_i[ld + j1], r[0][1])),
-               A::more(a_down, c_j[i], A::more(a_j[ld + i1], c_down, l[0][1])));
+        const Pair near = attach(i1, j, b[1][0], r[1][0], l[1][0]);
+        const Pair low =
+            attach(i, j, root ? near.span_l : A::plus(b[0][0], near.span_l),
+                   A::more(a_up, near.span_r, r[0][0]), A::more(near.arc_l, c_down, l[0][0]));
+        const Pair high =
+            attach(i1, j1, A::plus(b[1][1], near.span_r), A::more(near.arc_r, c_up, r[1][1]),
+                   A::more(a_down, near.span_l, l[1][1]));
+        attach(i, j1, root ? high.span_l : A::plus(A::plus(b[0][1], high.span_l), low.span_r),
+               A::more(low.arc_r, c_up, A::more(a_up, high.span_r, r[0][1])),
+               A::more(a_down, low.span_l, A::more(high.arc_l, c_down, l[0][1])));
     }
 
     // The outside of the complete spans of i and j, and of their arcs but for these spans.
-    VS_INLINE void detach(int64_t i, int64_t j, T out_r, T out_l, T arc_r, T arc_l) {
+    VS_INLINE Outside detach(int64_t i, int64_t j, T out_r, T out_l, T arc_r, T arc_l) {
         const int64_t up = i * ld_ + j, down = j * ld_ + i;
         if (i == 0) out_r = A::plus(out_r, ends_[j]);
         if (i == 1 && single_) out_l = A::plus(out_l, root_[j]);
@@ -180,6 +193,7 @@ class Eisner {
             gap = A::zero();
         }
         g_[up] = g_[down] = gap;
+        return {out_r, out_l, gap};
     }
 
     // Terms of the words outside of N first and N last ones.
@@ -212,17 +226,18 @@ class Eisner {
         const int64_t ld = ld_, i1 = i + 1, j1 = j + 1;
         Tile out_r, out_l, arc_r, arc_l;
         sum_outside<2>(i, j, out_r, out_l, arc_r, arc_l);
-        const T *o_i = a_ + i * ld, *o_j = a_ + j * ld, *g_i = g_ + i * ld;
         const T a_up = at_[i1 * ld + i], c_down = c_[i1 * ld + i];
         const T a_down = at_[j * ld + j1], c_up = c_[j * ld + j1];
-        detach(i, j1, out_r[0][1], out_l[0][1], arc_r[0][1], arc_l[0][1]);
-        detach(i, j, A::plus(out_r[0][0], g_i[j1]), A::more(o_j[ld + i], a_down, out_l[0][0]),
-               A::more(o_i[j1], c_up, arc_r[0][0]), arc_l[0][0]);
-        detach(i1, j1, A::more(o_i[j1], a_up, out_r[1][1]), A::plus(out_l[1][1], g_i[j1]),
-               arc_r[1][1], A::more(o_j[ld + i], c_down, arc_l[1][1]));
-        detach(i1, j, A::plus(A::more(o_i[j], a_up, out_r[1][0]), g_i[ld + j1]),
-               A::plus(A::more(o_j[ld + i1], a_down, out_l[1][0]), g_i[j]),
-               A::more(o_i[ld + j1], c_up, arc_r[1][0]), A::more(o_j[i], c_down, arc_l[1][0]));
+        const Outside far = detach(i, j1, out_r[0][1], out_l[0][1], arc_r[0][1], arc_l[0][1]);
+        const Outside low =
+            detach(i, j, A::plus(out_r[0][0], far.gap), A::more(far.span_l, a_down, out_l[0][0]),
+                   A::more(far.span_r, c_up, arc_r[0][0]), arc_l[0][0]);
+        const Outside high =
+            detach(i1, j1, A::more(far.span_r, a_up, out_r[1][1]), A::plus(out_l[1][1], far.gap),
+                   arc_r[1][1], A::more(far.span_l, c_down, arc_l[1][1]));
+        detach(i1, j, A::plus(A::more(low.span_r, a_up, out_r[1][0]), high.gap),
+               A::plus(A::more(high.span_l, a_down, out_l[1][0]), low.gap),
+               A::more(high.span_r, c_up, arc_r[1][0]), A::more(low.span_l, c_down, arc_l[1][0]));
     }
 
     const int64_t ld_;

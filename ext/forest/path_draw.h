@@ -99,7 +99,8 @@ class DrawsAbreast {
             for (int r = 1; r < N; ++r) least = k[r] < least ? k[r] : least;
             if (least >= 0 && looks_up(d)) {
                 const Lookup<T> at(k);
-                const auto message = [&](int j) VS_INLINE_LAMBDA { return at(table_ + j * kTable); };
+                const auto message = [&](int j)
+                                         VS_INLINE_LAMBDA { return at(table_ + j * kTable); };
                 return d.K > kBlock ? row_of_few<2>(d, a, message, u, k)
                                     : row_of_few<1>(d, a, message, u, k);
             }
