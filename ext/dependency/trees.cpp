@@ -53,6 +53,15 @@ void hold(const Sentence& s, const Pair* first, const Pair* last, double* out, d
     }
 }
 
+// Sums that are still to be made.
+Sums begun(Kind kind, const Sentence& s, double* scratch) {
+    Sums sums;
+    sums.kind = kind;
+    sums.sentence = s;
+    sums.scratch = scratch;
+    return sums;
+}
+
 // Plain doubles were too narrow.
 void widen(Sums* sums, const Arcs& arcs) {
     sums->narrow = false;
@@ -143,10 +152,7 @@ double joints(const Sentence& s, int64_t count, const Pair* pairs, double* out,
 }
 
 double sum(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch, Sums* sums) noexcept {
-    *sums = {};
-    sums->kind = kind;
-    sums->sentence = s;
-    sums->scratch = scratch;
+    *sums = begun(kind, s, scratch);
     bool doubt = false;
     sums->log_z = level().sum(kind, s, arcs, scratch, sums, &doubt);
     if (doubt) widen(sums, arcs);
@@ -167,10 +173,7 @@ void sum_several(Kind kind, const Sentence* sentences, const Arcs* arcs, int64_t
     }
     if (kind == Kind::kProjective && most <= kMostSpans && 1.3 * most * most * most < all) {
         for (int64_t l = 0; sums && l < count; ++l) {
-            sums[l] = {};
-            sums[l].kind = kind;
-            sums[l].sentence = sentences[l];
-            sums[l].scratch = scratch[l];
+            sums[l] = begun(kind, sentences[l], scratch[l]);
         }
         level().projective(sentences, arcs, count, scratch, spans, sums, log_z, alone, shared);
     }

@@ -295,7 +295,6 @@ bool Loopy::begin_complete(const Parts& parts, const double* potentials, const T
     if (!partial_) return false;
     partial_ = false;
     memory_->of(trees, parts.n);
-    memory_->ratio.resize(std::max(memory_->ratio.size(), at((parts.n + 1) * (parts.n + 1))));
     want(parts, potentials, 0.0);
     wanted_ = Wanted::kRest;
     return true;
@@ -309,7 +308,6 @@ bool Loopy::begin(const Parts& parts, const double* potentials, const Trees& tre
                   double least) {
     const int64_t pairs = parts.size() - parts.arcs();
     memory_->of(trees, parts.n);
-    memory_->ratio.resize(std::max(memory_->ratio.size(), at((parts.n + 1) * (parts.n + 1))));
     fresh_ = static_cast<int64_t>(messages.size()) != 2 * pairs;
     if (fresh_) messages.assign(at(2 * pairs), 0.0);
     more_ = more;

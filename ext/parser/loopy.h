@@ -48,9 +48,12 @@ struct Memory {
     std::vector<double> most, second;  // (n + 1,) log-odds or probabilities
     std::vector<uint8_t> chosen;       // (n + 1, n + 1)
     std::vector<int32_t> seen;         // (n + 1,)
+    // Scratch of the sums over the trees of n words; and room for what they tell of arcs.
     double* of(const Trees& trees, int64_t n) {
         const auto wanted = static_cast<size_t>(trees.api->scratch_size(trees.kind, n));
+        const auto arcs = static_cast<size_t>((n + 1) * (n + 1));
         if (scratch.size() < wanted) scratch.resize(wanted);
+        if (ratio.size() < arcs) ratio.resize(arcs);
         return scratch.data();
     }
 };

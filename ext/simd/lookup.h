@@ -11,8 +11,6 @@ namespace VS_NS {
 template <class T>
 struct Lookup {
     static constexpr bool kThere = false;
-    explicit Lookup(const int32_t*) {}
-    Vec<T> operator()(const T* p) const { return Vec<T>::load(p); }
 };
 
 #if VS_LEVEL == VS_LEVEL_V4
