@@ -9,6 +9,7 @@
 #include "forest/branching_edges.h"
 #include "forest/branching_island_rows.h"
 #include "forest/branching_pass.h"
+#include "forest/islands_abreast_task.h"
 #include "forest/likely.h"
 #include "rows/listed_row.h"
 #include "forest/path_best_tasks.h"
@@ -91,6 +92,8 @@ static void run_in(vs::Pass* pass, const vs::Work& w) {
     switch (w.verb) {
         case vs::Verb::kPathExact:
             return exact_task<D>(path(pass), w);
+        case vs::Verb::kPathIslands:
+            return islands_task<D>(path(pass), w);
         case vs::Verb::kPathOpen:
         case vs::Verb::kPathClose:
             return split_task<D>(path(pass), w.item.first, w.verb == vs::Verb::kPathOpen);

@@ -40,6 +40,7 @@ struct PathPass : Pass {
     void* tails = nullptr;
     // The latest sequence of which a chunk did not go well, or -1: the rest of it is in vain.
     std::atomic<int64_t>* in_vain = nullptr;
+    Counts* counts = nullptr;  // of islands side by side: of each sequence of the order
     // In passes to the best states: the table, or null where each edge has its own; one per worker.
     const Scores* scores = nullptr;
     ScanBackoff* backoff = nullptr;
@@ -118,6 +119,7 @@ struct BranchingPass : Pass {
 // (its first entry); slots; samples.
 enum class Verb {
     kPathExact,  // by their kind; `sums`: where the task adds expectations, or null
+    kPathIslands,  // of sequences side by side; those that are not answered stay kWithout
     kPathOpen,   // the two lanes of a sequence that is cut, and closing them
     kPathClose,
     // By the calling thread: reads how fast influence dies in a sequence; compares the entries of

@@ -139,6 +139,47 @@ struct Choice {
 
 }  // namespace
 
+void PathCall::islands_abreast(std::vector<int64_t>& order) {
+    constexpr int64_t kTogether = 16, kTasks = 4;  // of each thread
+    const int64_t n = static_cast<int64_t>(order.size());
+    if (n < 2 || c_.n_labels >= kLeastLabels || is_log(arithmetic_)) return;
+    const std::vector<int64_t> sorted = by_length(order);
+    const int64_t group =
+        r_.threads > 1 ? std::clamp(n / (kTasks * r_.threads), int64_t{1}, kTogether) : kTogether;
+    Tasks tasks;
+    double total = 0.0;
+    for (int64_t i = 0, j; i < n; i = j) {
+        j = std::min(n, i + group);
+        double sum = 0.0;
+        for (int64_t t = i; t < j; ++t) sum += static_cast<double>(length(c_, sorted[at(t)]));
+        tasks.add(TaskKind::kSequences, i, j, sum);
+        total += 2.0 * position_cost(c_.n_labels) * sum;
+    }
+    tasks.finish();
+    std::vector<Counts> counts(at(n));
+    PathPass p;
+    fill(p);
+    p.order = sorted.data();
+    p.counts = counts.data();
+    p.scratch = session_.temporary();
+    for (int64_t s : order) status_[at(s)] = kWithout;
+    run(through(tasks.view("islands"), sorted), threads_for(total, r_.threads),
+        [&](int64_t task, int worker) {
+            level().run(&p, {Verb::kPathIslands, tasks.kind(task), tasks.item(task), worker,
+                             nullptr});
+        });
+    for (int64_t i = 0; i < n; ++i) {
+        if (status_[at(sorted[at(i)])] != kOk) continue;
+        counts[at(i)].sparse += 2;  // into the ends
+        add(report_.counts, counts[at(i)]);
+    }
+    std::vector<int64_t> left;
+    for (int64_t s : order) {
+        if (status_[at(s)] != kOk) left.push_back(s);
+    }
+    order.swap(left);
+}
+
 void PathCall::find_islands() {
     const Chains& c = c_;
     std::vector<int64_t> order(order_), without;
@@ -163,8 +204,8 @@ void PathCall::find_islands() {
         return n * c.n_labels * bytes(c.dtype) > (int64_t{4} << 20) ||
                (r_.threads > 1 && full * static_cast<double>(n) > worth);
     };
-    const auto rest = std::stable_partition(order.begin(), order.end(), is_long);
-    const size_t n_long = static_cast<size_t>(rest - order.begin());
+    const auto middle = std::stable_partition(order.begin(), order.end(), is_long);
+    const size_t n_long = static_cast<size_t>(middle - order.begin());
     Scratch& serial = session_.packing;
     for (size_t i = 0; i < n_long; ++i) {
         // Several blocks per thread, of 5 to 100 microseconds of exact work.
@@ -190,6 +231,11 @@ void PathCall::find_islands() {
         group.finish(report_.counts, nullptr);
         serial.rewind(mark);
     }
+    std::vector<int64_t> rest(middle, order.end());
+    islands_abreast(rest);
+    if (control_.stop.load()) return;
+    order.resize(n_long);
+    order.insert(order.end(), rest.begin(), rest.end());
     const double target = std::min(std::max(total / 128.0, 10e3), 2e6);
     // Sequences side by side share what is read of a table; every thread has some tasks.
     constexpr size_t kSideBySide = 16, kTasks = 4;

@@ -203,6 +203,7 @@ class IslandPasses {
             s_.hold(q, v_.mode(self_, q, nullptr));
             if (k < p.centres) return tell(q);  // nothing has been sent through it
             late[(*n_late)++] = k;
+            s_.flag[q] |= kLate;
             mark_changed(q, p.slot[p.inward[k]]);
             return tell(q);
         };
@@ -324,8 +325,9 @@ class IslandPasses {
             bool ok = true;
             neighbours(q, [&](int64_t o) {
                 if (!island(o) || !ok) return;
-                // One that was decided on the way in has had its message.
-                if ((again || o == towards(p, k)) && !is_fresh(q)) {
+                // One that was decided on the way in, or late, has had its message.
+                const bool had = o == towards(p, k) || (s_.flag[o] & kLate);
+                if ((again || had) && !is_fresh(q)) {
                     if (changed < 0) changed = count_changed(q, -1);
                     if (changed == has_changed(q, o)) return;
                 }

@@ -151,8 +151,8 @@ struct Linear {
     VS_INLINE void prefetch(int64_t i, int64_t rows = 1) const {
         row_prefetch(in.unary + i * K, rows * K);
     }
-    void ones(T* y) const {
-        for (int k = 0; k < Kp; ++k) y[k] = T(1);
+    void ones(T* y) const {  // 0 beyond K: sums of messages take whole vectors
+        for (int k = 0; k < Kp; ++k) y[k] = static_cast<T>(k < K);
     }
     void clear(T* y) const { std::memset(y, 0, sizeof(T) * static_cast<size_t>(Kp)); }
 
