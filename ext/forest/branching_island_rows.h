@@ -130,12 +130,17 @@ class BranchingRows {
         for (int r = 0; r < m; ++r) actual(list[r], local(list[r].slot, w_.psi), w_.psi);
     }
     // Messages out of island q.
-    int tell(int64_t q) {
+    int tell(int64_t q, int64_t other, bool alone) {
         int n = 0;
-        s_.floor_gain_u[q] = tables_;
-        if (t_.parent[q] >= 0 && !own_table_row(s_.u, s_.own_u, q, q, &n)) return -1;
+        const int64_t p = t_.parent[q];
         bool ok = true;
-        t_.for_children(q, [&](int64_t c) { ok = ok && own_table_row(s_.y, s_.own_y, c, q, &n); });
+        if (p >= 0 && (p == other) == alone) {
+            s_.floor_gain_u[q] = tables_;
+            ok = own_table_row(s_.u, s_.own_u, q, q, &n);
+        }
+        t_.for_children(q, [&](int64_t c) {
+            if ((c == other) == alone) ok = ok && own_table_row(s_.y, s_.own_y, c, q, &n);
+        });
         return ok ? n : -1;
     }
     bool forbids(int64_t q, int64_t o) const { return !D::alive(message(q, o)[i_.held[q]]); }

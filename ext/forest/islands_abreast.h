@@ -14,6 +14,9 @@
 // PathRows, in their order: bits are the same. A lane that meets anything unusual is left to these.
 #pragma once
 
+#include <cmath>
+#include <limits>
+
 #include "core/ticker.h"
 #include "forest/forward_few.h"
 #include "forest/path_exact.h"
@@ -35,7 +38,7 @@ class IslandsAbreast {
 
     static bool serves(const D& d) {
         return d.K > 1 && d.K < vs::kLeastLabels && d.g.n_tiles == 1 && !d.in.c.per_edge &&
-               !d.in.c.allowed && !d.e.sparse_forward && d.e.positive;
+               !d.in.c.allowed && !d.e.sparse_forward;
     }
     // Memory of so many positions is worth having.
     static bool fits(const D& d, int64_t n) {
@@ -61,6 +64,7 @@ class IslandsAbreast {
             least_share_ = std::nextafter(least_share_, T(2));
         }
         revisit_ = revisit;
+        plain_ = d.e.positive;
         size_ = N * static_cast<int64_t>(d.K);
         rows_ = lanes[0].n;
         psi_ = scratch.array<T>(4 * rows_ * size_ + size_);
@@ -128,9 +132,8 @@ class IslandsAbreast {
 
     // Whether all went well in lane r.
     bool well(int r) const {
-        if (!served_ || !(exponent_of(lowest_[r]) > D::kLowest) || !(least_[r] > T(0))) {
-            return false;
-        }
+        const bool any = served_ && !(bad_ >> r & 1u) && least_[r] > T(0);
+        if (!any || !(exponent_of(lowest_[r]) > D::kLowest)) return false;
         if (sizeof(T) == 8) return static_cast<double>(least_[r]) >= Floor<double>::kTrust;
         // Sums are made in another order than that of PathRows, which decides near its bounds.
         constexpr double kNear = 0.99;
@@ -180,6 +183,8 @@ class IslandsAbreast {
     enum class Count { kNone, kStale, kAll };
     static constexpr int64_t kAtOnce = ScoresAbreast<D>::kAtOnce;
     static constexpr int kPerRow = 4;  // arrays (rows, N)
+    // Lists of what is free are faster with more labels, where so many of a hundred are islands.
+    static constexpr int kAlways = 20, kMostIslands = 15;
 
     template <class F>
     static VS_INLINE void each_lane(Mask lanes, F f) {
@@ -221,14 +226,16 @@ class IslandsAbreast {
                 }
                 bool plain;
                 const typename ScoresAbreast<D>::Top top = scores_.largest(d.K, x, &plain);
-                served_ = served_ && plain;
-                if (!served_) return true;
-                make_local(x, top, j);
+                plain_ &= plain;
+                plain ? make_local<true>(x, top, j) : make_local<false>(x, top, j);
             }
+            served_ = d.K <= kAlways || 100 * islands_ <= kMostIslands * m_ * end;
+            if (!served_) return true;
             if (!ticker.go_on(m_ * (end - i))) return false;
         }
         return true;
     }
+    template <bool PLAIN>
     VS_INLINE void make_local(const In* x, const typename ScoresAbreast<D>::Top& top, int64_t i) {
         constexpr int kWide = ScoresAbreast<D>::kWide;
         T* const psi = psi_ + i * size_;
@@ -239,7 +246,7 @@ class IslandsAbreast {
             each<N>([&](auto j) VS_INLINE_LAMBDA {
                 const int k = k0 + j;
                 if (k >= K_) return;
-                const V u = scores_.template local<true>(x, k, top);
+                const V u = scores_.template local<PLAIN>(x, k, top);
                 u.store(psi + k * N);
                 part[j] = part[j] + u;
                 high = V::max(high, u);
@@ -252,6 +259,8 @@ class IslandsAbreast {
                         VS_INLINE_LAMBDA { wide[q].store(shift_ + i * N + q * Vec<double>::N); });
         Place& p = place_[i];
         p.island = p.local = reaches(sum) & p.inside;
+        for (Mask lanes = p.island; lanes; lanes &= lanes - 1) ++islands_;
+        bad_ |= ~sum.ge(V::set1(std::numeric_limits<T>::min())) & p.inside;
         for (int k = 0; p.island && k < K_; ++k) {
             const V at = V::set1(static_cast<T>(k));
             index = V::min(index, none + V::where_ge(V::load(psi + k * N), high, at - none));
@@ -318,13 +327,20 @@ class IslandsAbreast {
         if (SUM) *sum = fold_apart(part);
         return high;
     }
-    // Scales a_, whose largest entries are `high`; 1 at the value of islands, and nothing else.
-    VS_INLINE void enter(int64_t i, V high) {
+    // Scales a_ = psi_i * y, whose largest entries are `high`; 1 at the value of islands, and
+    // nothing else.
+    VS_INLINE void enter(int64_t i, const T* y, V high) {
+        plain_ ? enter_row<true>(i, y, high) : enter_row<false>(i, y, high);
+    }
+    template <bool PLAIN>
+    VS_INLINE void enter_row(int64_t i, const T* y, V high) {
+        const T* const psi = psi_ + i * size_;
         const V h = V::load(held_ + i * N), floor = V::set1(Floor<T>::kMessage);
         const V one = V::set1(T(1)), half = V::set1(T(-0.5)), by = high.over_power();
         V::min(V::load(lowest_), high).store(lowest_);
         for (int k = 0; k < K_; ++k) {
-            const V x = V::max(V::load(a_ + k * N) * by, floor);
+            V x = V::max(V::load(a_ + k * N) * by, floor);
+            if (!PLAIN) x = V::where_positive(V::load(psi + k * N), V::load(y + k * N), x);
             const V own = V::where_equal(h, V::set1(static_cast<T>(k)), one);
             (V::where_ge(half, h, x) + own).store(a_ + k * N);
         }
@@ -344,13 +360,15 @@ class IslandsAbreast {
         });
     }
     void again_right(const D& d, int64_t i) {
-        enter(i, multiply<false>(i, f_ + i * size_, nullptr));
+        const T* const y = f_ + i * size_;
+        enter(i, y, multiply<false>(i, y, nullptr));
         send_right(d, i);
     }
     void again_left(const D& d, int64_t i) {
-        const V high = multiply<false>(i, b_ + i * size_, nullptr);
+        const T* const y = b_ + i * size_;
+        const V high = multiply<false>(i, y, nullptr);
         high.store(high_ + i * N);
-        enter(i, high);
+        enter(i, y, high);
         send_left(d, i);
     }
 
@@ -382,7 +400,7 @@ class IslandsAbreast {
             V sum, high = test ? multiply<true>(i, y, &sum) : multiply<false>(i, y, nullptr);
             if (test) decide_inward(i, test, high, sum);
             p.stale_f = 0;
-            enter(i, high);
+            enter(i, y, high);
             send_right(d, i);
         }
     }
@@ -397,13 +415,17 @@ class IslandsAbreast {
             if (test) decide_inward(i, test, high, sum);
             p.stale_b = 0;
             high.store(high_ + i * N);
-            enter(i, high);
+            enter(i, y, high);
             send_left(d, i);
         }
     }
 
     // m' of position i, and its largest entry.
     VS_INLINE V believe(const D& d, int64_t i) {
+        return plain_ ? believe_row<true>(d, i) : believe_row<false>(d, i);
+    }
+    template <bool PLAIN>
+    VS_INLINE V believe_row(const D& d, int64_t i) {
         T* const out = p_ + i * size_;
         const T *const psi = psi_ + i * size_, *const f = f_ + i * size_, *const b = b_ + i * size_;
         const V zero = V::set1(T(0)), floor = V::set1(Floor<T>::kMessage);
@@ -414,7 +436,8 @@ class IslandsAbreast {
                 const int k = k0 + j;
                 if (k >= K_) return;
                 const V u = V::load(psi + k * N), v = V::load(f + k * N), y = V::load(b + k * N);
-                const V x = V::max(u * v, floor), z = x * y;
+                const V most = V::max(u * v, floor);
+                const V x = PLAIN ? most : V::where_positive(u, v, most), z = x * y;
                 z.store(out + k * N);
                 part[j] = part[j] + z;
                 high = V::max(high, z);
@@ -533,6 +556,7 @@ class IslandsAbreast {
         const V mine = V::load(own);
         const Mask reaches = peak.ge(least), stays = mine.ge(least) & mine.ge(peak);
         p.touched = 0;
+        bad_ |= ~mine.ge(V::set1(std::numeric_limits<T>::min())) & p.island;
         p.become = reaches & p.inside & ~p.island & ~p.released;
         p.flip = reaches & ~stays & p.island;
         p.release = ~reaches & ~stays & p.island;
@@ -586,7 +610,9 @@ class IslandsAbreast {
     double zeta_ = 1.0;
     T least_share_ = T(1);  // the smallest that reaches zeta
     int64_t revisit_ = -1, size_ = 0, rows_ = 0;
-    bool served_ = true;  // nothing is forbidden
+    int64_t islands_ = 0;               // by local factors
+    bool served_ = true, plain_ = true;  // does this pay; nothing is forbidden
+    Mask bad_ = 0;                       // lanes with contradictions, or without any mass
     ScoresAbreast<D> scores_;
     T *psi_ = nullptr, *f_ = nullptr, *b_ = nullptr, *p_ = nullptr;  // (rows, K, N)
     T* a_ = nullptr;                                                 // (K, N): what goes out

@@ -164,16 +164,16 @@ class PathRows {
     }
     void beliefs(RowRequest* list, int m) { marginals<false>(list, m); }
     void actuals(RowRequest* list, int m) { marginals<true>(list, m); }
-    int tell(int64_t q) {
+    int tell(int64_t q, int64_t other, bool alone) {
         int n = 0;
-        if (!is_last(q)) {
+        if (!is_last(q) && (q + 1 == other) == alone) {
             T* own = copies_rows() ? own_row(s_.own_f, q + 1) : nullptr;
             if (copies_rows() && !own) return -1;
             s_.f[q + 1] = d_.row_message(edge_above(q + 1), i_.held[q], own);
             s_.scale_f[q + 1] = 0.0;
             ++n;
         }
-        if (!is_first(q)) {
+        if (!is_first(q) && (q - 1 == other) == alone) {
             T* own = copies_rows() ? own_row(s_.own_b, q - 1) : nullptr;
             if (copies_rows() && !own) return -1;
             s_.b[q - 1] = d_.column_message(edge_above(q), i_.held[q], own);

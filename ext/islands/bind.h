@@ -46,7 +46,9 @@ struct BoundVerbs {
     }
     static void beliefs(void* self, vs::RowRequest* list, int m) { at(self).beliefs(list, m); }
     static void actuals(void* self, vs::RowRequest* list, int m) { at(self).actuals(list, m); }
-    static int tell(void* self, int64_t slot) { return at(self).tell(slot); }
+    static int tell(void* self, int64_t slot, int64_t other, bool alone) {
+        return at(self).tell(slot, other, alone);
+    }
     static bool forbids(void* self, int64_t slot, int64_t other) {
         return at(self).forbids(slot, other);
     }

@@ -71,8 +71,8 @@ class IslandPasses {
         return {slot, other, row, nullptr, 0.0, 0.0f, 0.0, 0.0, true, false};
     }
 
-    bool tell(int64_t q) {
-        const int rows = v_.tell(self_, q);
+    bool tell(int64_t q, int64_t other = -1, bool alone = false) {
+        const int rows = v_.tell(self_, q, other, alone);
         if (rows < 0) return fail();
         count(q, 0, rows);
         return true;
@@ -204,8 +204,8 @@ class IslandPasses {
             if (k < p.centres) return tell(q);  // nothing has been sent through it
             late[(*n_late)++] = k;
             s_.flag[q] |= kLate;
-            mark_changed(q, p.slot[p.inward[k]]);
-            return tell(q);
+            // The way out on another side must not see it: its message inwards comes last.
+            return tell(q, p.slot[p.inward[k]]);
         };
         for (int64_t lo = 0, hi; lo < p.centres; lo = hi) {
             hi = std::min(lo + kMost, p.centres);
@@ -252,6 +252,11 @@ class IslandPasses {
             for (int64_t k = lo; k < hi; ++k) {
                 if (late && decided(k) && !take(k)) return false;
             }
+        }
+        for (int64_t i = 0; late && i < *n_late; ++i) {
+            const int64_t q = p.slot[late[i]], w = p.slot[p.inward[late[i]]];
+            mark_changed(q, w);
+            if (!tell(q, w, true)) return false;
         }
         return true;
     }
