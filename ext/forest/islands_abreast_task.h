@@ -99,7 +99,7 @@ void islands_task(vs::PathPass* pass, const vs::Work& w) {
             }
             const int64_t longest = lanes[0].n;
             if (lanes[m - 1].n == 0 || !IslandsAbreast<D>::fits(d, longest) ||
-                !IslandsAbreast<D>::pays(positions, longest)) {
+                !IslandsAbreast<D>::pays(d, positions, longest)) {
                 continue;
             }
             IslandsAbreast<D> group;
