@@ -48,6 +48,22 @@ class Arrays:
             cast[name] = None if value is None else value.astype(dtype)
         return replace(self, **cast)
 
+    def sequence(self, at: int) -> Arrays:
+        """Return one sequence alone, of a shared transition or of one an edge."""
+        first = int(self.lengths[:at].sum())
+        last = first + int(self.lengths[at])
+        edge = int(np.maximum(self.lengths[:at] - 1, 0).sum())
+        per_edge = self.transition.ndim == 3
+        return replace(
+            self,
+            unary=self.unary[first:last],
+            transition=self.transition[edge : edge + max(last - first - 1, 0)]
+            if per_edge
+            else self.transition,
+            lengths=self.lengths[at : at + 1],
+            allowed=None if self.allowed is None else self.allowed[first:last],
+        )
+
 
 class Sequence(NamedTuple):
     """One sequence with start, end and allowed folded into its local factors."""

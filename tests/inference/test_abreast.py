@@ -43,7 +43,7 @@ def each_alone(model: Arrays) -> list[np.ndarray]:
 
     Marginals and log Z of passes both ways, log Z of one way, pairwise marginals and entropies.
     """
-    each = [chain(one(model, at)) for at in range(len(model.lengths))]
+    each = [chain(model.sequence(at)) for at in range(len(model.lengths))]
     found = [vs.infer(m, threads=1) for m in each]
     answers = [
         [r.marginals for r in found],
@@ -53,19 +53,6 @@ def each_alone(model: Arrays) -> list[np.ndarray]:
         [r.entropy() for r in found],
     ]
     return [np.concatenate(a) for a in answers]
-
-
-def one(model: Arrays, at: int) -> Arrays:
-    first = int(model.lengths[:at].sum())
-    last = first + int(model.lengths[at])
-    return Arrays(
-        model.unary[first:last],
-        model.transition,
-        model.lengths[at : at + 1],
-        model.start,
-        model.end,
-        None if model.allowed is None else model.allowed[first:last],
-    )
 
 
 def assert_as_alone(model: Arrays) -> None:
@@ -164,3 +151,17 @@ def test_chunks(dtype: type, n: int, k: int, chunk: int, seed: int) -> None:
     near = {"rtol": 0, "atol": 1e-12 if dtype == np.float64 else 1e-5}
     np.testing.assert_allclose(cut.marginals, whole.marginals, **near)
     np.testing.assert_allclose(cut.log_z, whole.log_z, rtol=1e-12 if dtype == np.float64 else 1e-6)
+
+
+@pytest.mark.parametrize("k", [5, 17, 20, 23])
+def test_floors_near_their_bound_are_felt_alike(k: int, rng: np.random.Generator) -> None:
+    """Strong float32 scores; the padding of a row counts nowhere, alone or among others."""
+    for n in (2, 4):
+        for _ in range(25):
+            scale = rng.choice([3.0, 6.0])
+            model = random_chain(rng, [n] * 24, k, scale=scale, dtype=np.float32)
+            model.transition[:] *= np.float32(rng.choice([0.5, 1.0, 2.0]))
+            alone = [vs.infer(chain(model.sequence(at)), threads=1) for at in range(24)]
+            r = vs.infer(chain(model), threads=1)
+            assert_same_bits(r.marginals, np.concatenate([a.marginals for a in alone]))
+            assert_same_bits(r.log_z, np.concatenate([a.log_z for a in alone]))

@@ -1,0 +1,160 @@
+"""Islands of one sequence do not know of others: side by side in lanes, or in lists."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from checks import assert_same_bits, assert_same_result, chain
+from hypothesis import given
+from hypothesis import strategies as st
+from island_rules import find
+from oracles import Arrays, first_infeasible
+from strategies import chains, examples, peaked_chain, random_chain
+
+import valuesparse as vs
+
+pytestmark = pytest.mark.simd
+
+ZETAS = [0.3, 0.5, 0.7, 0.9, 0.99]
+REVISITS = [None, 0, 1, 2]
+ADDED = ("islands", "segments", "messages_full", "messages_sparse", "released", "flipped")
+#: As many sequences as fill lanes, some more than that, and too few.
+LENGTHS = [
+    [7] * 16,
+    [9, 9, 8, 8, 7, 7, 6, 5, 3, 2, 1, 0],
+    [40, 39, 30, 12, 12, 11, 1, 33, 2, 1],
+    [19] * 5 + [18] * 6 + [16, 9, 8, 1, 1, 1, 1],
+    [27] * 6,
+]
+
+
+def assert_as_alone(model: Arrays, zeta: float, revisit: int | None) -> vs.Result:
+    """Compare answers and counts of a batch with those of its sequences, one a call."""
+    ask: dict[str, Any] = {"zeta": zeta, "revisit": revisit}
+    alone = [vs.infer(chain(model.sequence(at)), **ask) for at in range(len(model.lengths))]
+    r = vs.infer(chain(model), threads=1, **ask)
+    assert_same_bits(r.islands, np.concatenate([a.islands for a in alone]))
+    assert_same_bits(r.marginals, np.concatenate([a.marginals for a in alone]))
+    assert_same_bits(r.log_z, np.concatenate([a.log_z for a in alone]))
+    for name in ADDED:
+        assert r.stats[name] == sum(a.stats[name] for a in alone), name
+    assert r.stats["rounds"] == max(a.stats["rounds"] for a in alone)
+    assert r.converged == all(a.converged for a in alone)
+    return r
+
+
+@pytest.mark.parametrize("revisit", REVISITS)
+@pytest.mark.parametrize("k", [2, 3, 5, 9, 17, 20, 24, 31])
+def test_a_batch_answers_as_each_alone(
+    k: int, revisit: int | None, rng: np.random.Generator, dtype: type
+) -> None:
+    for lengths in LENGTHS:
+        for zeta in ZETAS:
+            peak, share = rng.choice([0.0, 3.0, 6.0, 10.0]), rng.random()
+            scale = rng.choice([0.5, 1.0, 3.0])
+            model = peaked_chain(rng, lengths, k, peak=peak, share=share, scale=scale, dtype=dtype)
+            assert_as_alone(model, zeta, revisit)
+
+
+@given(chains(), st.sampled_from([0.0, *ZETAS]), st.sampled_from(REVISITS))
+@examples(300)
+def test_any_batch_answers_as_each_alone(model: Arrays, zeta: float, revisit: int | None) -> None:
+    if first_infeasible(model) is None and len(model.lengths):
+        assert_as_alone(model, zeta, revisit)
+
+
+@pytest.mark.parametrize("dead", [0.05, 0.3])
+def test_forbidden_pairs_and_values(dead: float, rng: np.random.Generator, dtype: type) -> None:
+    """Some sequences contradict themselves and are left to lists; others stay where they are."""
+    for k in (3, 9, 21):
+        for zeta in ZETAS:
+            model = peaked_chain(rng, [11] * 10 + [6] * 9, k, peak=6.0, dtype=dtype)
+            for scores in (model.transition, model.unary):
+                scores[(rng.random(scores.shape) < dead) & (np.arange(k) > 0)] = -np.inf
+            assert_as_alone(model, zeta, None)
+
+
+def test_one_sequence_that_needs_another_arithmetic_changes_no_other(
+    rng: np.random.Generator,
+) -> None:
+    model = peaked_chain(rng, [14] * 16, 6)
+    calm = vs.infer(chain(model), zeta=0.9)
+    for at, factor in ((3, 400.0), (9, 5_000.0)):
+        model.unary[14 * at : 14 * (at + 1)] *= factor
+    model.transition[:] *= 40.0
+    wild = assert_as_alone(model, 0.9, None)
+    assert wild.stats["sequences_widened"] > 0 == calm.stats["sequences_widened"]
+
+
+def test_lists_of_pieces_end_anywhere() -> None:
+    """What is decided beside a centre does not show on its other side.
+
+    A mask keeps these chains out of lanes. Pieces share lists of 16 messages; after one piece with
+    an odd number of them, a list ends between the two sides of every eighth.
+    """
+    first = np.array(
+        [[-0.6, -3.5, -0.5], [-0.1, 0.9, -0.2], [0.3, -0.6, 0.2], [-0.6, -1.4, -0.5], [0.1, 0.9, 1.4]]
+    )
+    other = np.array([[0.3, -0.5, -0.3], [1.7, -3.0, 1.3], [1.0, -2.2, 1.1]])
+    transition = np.array([[0.7, 1.6, 0.7], [-2.6, 1.8, 0.9], [-1.1, 1.2, 0.7]])
+    allowed = np.ones((95, 3), dtype=bool)
+    allowed[0, 1] = False
+    unary = np.concatenate([first, *[other] * 30])
+    model = Arrays(unary, transition, np.array([5] + [3] * 30), allowed=allowed)
+    r = assert_as_alone(model, 0.6, 1)
+    assert find(other, transition, 0.6, 1).held == {0: 0}
+    assert (r.islands[5:].reshape(30, 3) == [0, -1, -1]).all()
+
+
+@pytest.mark.parametrize("per_edge", [False, True])
+def test_what_is_no_case_for_lanes(
+    per_edge: bool, rng: np.random.Generator, dtype: type
+) -> None:
+    for k in (2, 4, 7):
+        for zeta in ZETAS:
+            model = random_chain(
+                rng, [9] * 20, k, scale=2.0, per_edge=per_edge, masks=not per_edge, dtype=dtype
+            )
+            if first_infeasible(model) is None:
+                assert_as_alone(model, zeta, None)
+
+
+@pytest.mark.parametrize("revisit", REVISITS)
+def test_the_rules_are_those_of_the_docs(revisit: int | None, rng: np.random.Generator) -> None:
+    compared = 0
+    for _ in range(60):
+        k, n = int(rng.integers(2, 8)), int(rng.integers(1, 30))
+        zeta = float(rng.choice(ZETAS))
+        model = random_chain(rng, [n] * 16, k, scale=rng.choice([0.5, 1.0, 3.0]), ends=False)
+        r = vs.infer(chain(model), zeta=zeta, revisit=revisit)
+        unary = model.unary.reshape(16, n, k)
+        expected = [find(u, model.transition, zeta, revisit) for u in unary]
+        if min(c.nearest for c in expected) < 1e-9:
+            continue
+        for c, islands in zip(expected, r.islands.reshape(16, n), strict=True):
+            assert {i: v for i, v in enumerate(islands) if v >= 0} == c.held
+        assert r.stats["released"] == sum(len(c.released) for c in expected)
+        assert r.stats["flipped"] == sum(len(c.flipped) for c in expected)
+        assert r.stats["rounds"] == max(c.rounds for c in expected)
+        compared += 1
+    assert compared > 50
+
+
+@pytest.mark.parametrize("k", [3, 9, 24])
+def test_threads_and_order_do_not_show(k: int, rng: np.random.Generator, dtype: type) -> None:
+    model = peaked_chain(rng, rng.integers(0, 40, 70), k, peak=4.0, dtype=dtype)
+    r = vs.infer(chain(model), zeta=0.9, threads=1)
+    for threads in (2, 3, 8):
+        assert_same_result(vs.infer(chain(model), zeta=0.9, threads=threads), r)
+    order = rng.permutation(70)
+    ends = np.cumsum(model.lengths)
+    rows = np.concatenate([np.arange(ends[at] - model.lengths[at], ends[at]) for at in order])
+    turned = replace(model, unary=model.unary[rows], lengths=model.lengths[order])
+    again = vs.infer(chain(turned), zeta=0.9, threads=1)
+    assert_same_bits(again.marginals, r.marginals[rows])
+    assert_same_bits(again.islands, r.islands[rows])
+    assert_same_bits(again.log_z, r.log_z[order])
+    assert again.stats == r.stats
