@@ -146,7 +146,7 @@ class IslandsAbreast : public LaneMessages<D> {
     };
     enum class Count { kNone, kStale, kAll };
     // Lists of what is free are faster with more labels, where so many of a hundred are islands.
-    static constexpr int kAlways = 20, kMostIslands = 15;
+    static constexpr int kAlways = 20, kMostIslands = 4;
 
     // Messages of K * K operations.
     VS_INLINE void count(Mask lanes) {

@@ -101,14 +101,16 @@ class LaneMessages {
     }
 
     // Local factors and their largest scores. see(i, sum, high) is called for each position, with
-    // the sum and the largest entry of each lane, and go_on(positions) now and then. False: it was.
+    // the sum and the largest entry of each lane, and go_on(positions) now and then; false where
+    // that is.
     template <class See, class GoOn>
     bool locals(const D& d, See see, GoOn go_on) {
         constexpr int64_t kAtOnce = ScoresAbreast<D>::kAtOnce;
+        constexpr int64_t kFirst = kAtOnce / 2;  // positions after which go_on is called at first
         int64_t stops[4 * N + 1];
         const int n_stops = forward_stops(d, lanes_, m_, stops);
         for (int64_t i = 0, end; i < rows_; i = end) {
-            end = rows_;
+            end = i > 0 || rows_ < kFirst ? rows_ : kFirst;
             for (int q = 0; q < n_stops; ++q) {
                 if (stops[q] > i && stops[q] < end) end = stops[q];
             }
