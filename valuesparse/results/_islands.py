@@ -239,9 +239,11 @@ class IslandResult(ForestResult[Model], Generic[Model]):
         True
         """
         model = self._conditioned()
-        # Marginals with a tolerance, or zeros where none is listed, are not those it is made from.
+        # Marginals with a tolerance, or zeros where none is listed, are not those it is made from;
+        # a component without islands has the bits that it has beside others.
         listed = self._listed is not None
-        fill = model is not self._model or listed or self.method == "certified"
+        found = self.method in ("certified", "islands")
+        fill = model is not self._model or listed or found
         shape = self.islands.size, model.n_labels
         marginals = np.empty(shape, model.dtype) if fill else self.marginals
         log_z, score, size = self._engine.expected_scores(model, threads, marginals, fill)
