@@ -217,3 +217,34 @@ def test_labels_that_nothing_leads_to() -> None:
     table[:, 3] = -np.inf
     model = vs.Chain(rng.normal(size=(300, 20)), table)
     valid(vs.infer(model, work=400), vs.infer(model), 400)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.7])
+@pytest.mark.parametrize("k", [8, 40])
+def test_the_order_of_the_batch_does_not_show(k: int, share: float) -> None:
+    """Scores decide which of those of one length are answered, not their places."""
+    rng = np.random.default_rng(4)
+    unary, order = 4 * rng.normal(size=(30, 9, k)), rng.permutation(30)
+    table = 0.5 * rng.normal(size=(k, k))
+    allowed = rng.random(unary.shape) < 0.9
+    found = []
+    for turn in (np.arange(30), order):
+        flat = [x[turn].reshape(-1, k) for x in (unary, allowed)]
+        model = vs.Chain(flat[0], table, [9] * 30, allowed=flat[1])
+        found.append(vs.infer(model, work=share * full(model)))
+    first, second = found
+    for name in ("marginals", "error", "radius", "slack"):
+        one, other = (getattr(r, name).reshape(30, 9, -1) for r in found)
+        assert one[order].tobytes() == other.tobytes(), name
+    assert first.log_z[order].tobytes() == second.log_z.tobytes()
+    assert first.stats == second.stats
+    parents_of_star = np.tile(np.where(np.arange(9) == 0, -1, 0), 30)
+    starts = 9 * np.repeat(np.arange(30), 9) * (parents_of_star >= 0)
+    trees = [
+        vs.infer(
+            vs.Tree(parents_of_star + starts, unary[turn].reshape(-1, k), table), work=share * 5e5
+        )
+        for turn in (np.arange(30), order)
+    ]
+    one, other = (r.marginals.reshape(30, -1) for r in trees)
+    assert one[order].tobytes() == other.tobytes()

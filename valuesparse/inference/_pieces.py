@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,16 @@ from valuesparse import _forest as native
 from valuesparse.models import Chain, Tree
 from valuesparse.models.tree import structure_of
 
-__all__ = ["Piece", "owner_of", "parents_of", "pieces", "pieces_of", "sizes_of", "some"]
+__all__ = [
+    "Piece",
+    "cheapest_first",
+    "owner_of",
+    "parents_of",
+    "pieces",
+    "pieces_of",
+    "sizes_of",
+    "some",
+]
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
@@ -80,6 +90,25 @@ def pieces_of(model: Chain | Tree, components: Integers, size: int) -> Iterator[
     first = np.concatenate([[0], np.cumsum(sizes_of(model)[components])])
     for part in _cuts(first, size):
         yield some(model, components[part])
+
+
+def cheapest_first(model: Chain | Tree, price: Integers) -> Integers:
+    """Return all components in the order of their prices.
+
+    Checksums of their scores decide between equal prices, so that their order in the batch does
+    not: only components that have the same scores follow it.
+    """
+    sizes, variables = sizes_of(model), None
+    if isinstance(model, Tree):
+        variables = np.argsort(owner_of(model), kind="stable")
+    ends = np.cumsum(sizes)
+    sums = np.empty(sizes.size, dtype=np.int64)
+    for i, (first, last) in enumerate(zip((ends - sizes).tolist(), ends.tolist(), strict=True)):
+        own = slice(first, last) if variables is None else variables[first:last]
+        sums[i] = crc32(model.unary[own].view(np.uint8).data)
+        if model.allowed is not None:
+            sums[i] = crc32(model.allowed[own].view(np.uint8).data, sums[i])
+    return np.lexsort((sums, price))
 
 
 def _cuts(offset: Integers, size: int) -> Iterator[slice]:

@@ -155,17 +155,18 @@ class Supports:
                 whole = whole.chosen(np.argsort(np.concatenate(places)))
         return Found(memory, self.log_z(log_z), counts, whole)
 
-    def buy(self, work: float, workers: int, watch: Watch, take: Take, tol: float) -> float:
+    def buy(
+        self, order: Integers, work: float, workers: int, watch: Watch, take: Take, tol: float
+    ) -> float:
         """Answer components within `tol`, for at most `work` multiply-adds.
 
-        Those with the fewest messages come first; answers within `tol` stay as they are. `take`
-        gets the rows of some variables. Return what is left of the budget.
+        They come in an order, those with the fewest messages first; answers within `tol` stay as
+        they are. `take` gets the rows of some variables. Return what is left of the budget.
         """
         model, k = self.model, self.model.n_labels
         steps = 2 * (self._sizes - 1)
         able = (self.errors() > tol) & (steps > 0) & (self._sizes <= _LONGEST)
-        queue = np.argsort(steps, kind="stable")
-        queue, size, left = queue[able[queue]], _FEW, work / k
+        queue, size, left = order[able[order]], _FEW, work / k
         while queue.size:
             # Half of what all rows would be: where that does not do, passes are the better buy.
             most = steps[queue[:size]] * (k // 2)

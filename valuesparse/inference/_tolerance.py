@@ -19,7 +19,7 @@ from valuesparse.inference._asked import (
     pays_single,
 )
 from valuesparse.inference._local import local
-from valuesparse.inference._pieces import owner_of, pieces_of, sizes_of
+from valuesparse.inference._pieces import cheapest_first, owner_of, pieces_of, sizes_of
 from valuesparse.inference._supports import Supports, may_pay, may_save, provable
 from valuesparse.inference._watch import Watch
 from valuesparse.inference._windows import Found, windows
@@ -313,7 +313,7 @@ def _bought(
     Each multiply-add goes where it brings most: to supports of little tolerance, to passes of what
     these are too many for, to a smaller tolerance, and to passes of all.
     """
-    bought, order = np.zeros(price.size, dtype=bool), np.argsort(price, kind="stable")
+    bought, order = np.zeros(price.size, dtype=bool), cheapest_first(model, price)
 
     def passes(some: npt.NDArray[np.bool_], left: float) -> float:
         chosen = order[some[order]]
@@ -328,7 +328,7 @@ def _bought(
         return bought, None, passes(~bought, work)
     left = float(work)
     for number, tol in enumerate(tol for tol in _BOUGHT if provable(model, tol)):
-        left = supports.buy(left, workers, watch, take, tol)
+        left = supports.buy(order, left, workers, watch, take, tol)
         if number == 0:
             left = passes(~supports.taken, left)
     # In float32 passes may prove less.
