@@ -6,6 +6,7 @@ rounding of it are not for this.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,7 +68,7 @@ def first_round(chain: Chain, late: bool) -> None:
             chain.held[i] = int(chain.psi[i].argmax())
     bounds = [-1, *sorted(chain.held), n]
     found: dict[int, int] = {}
-    for a, b in zip(bounds, bounds[1:], strict=False):
+    for a, b in itertools.pairwise(bounds):
         if b - a > 1:
             found |= decide_gap(chain, a + 1, b - 1, late)
     chain.held |= found
@@ -77,7 +78,7 @@ def decide_gap(whole: Chain, a: int, b: int, late: bool) -> dict[int, int]:
     """Return the islands that a gap of variables a to b gets."""
     chain = Chain(whole.psi, whole.table, whole.zeta, dict(whole.held))
     ones = np.ones(chain.psi.shape[1])
-    middle, odd = divmod(a + b, 2)[0], (b - a) % 2 == 0
+    middle, odd = (a + b) // 2, (b - a) % 2 == 0
     f, back = {a: ones}, {b: ones}
     if a > 0:
         f[a] = chain.right(a - 1, ones)

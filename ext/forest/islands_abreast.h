@@ -23,10 +23,10 @@ template <class D>
 class IslandsAbreast : public LaneMessages<D> {
   public:
     using Base = LaneMessages<D>;
+    using Base::N;
     using typename Base::Mask;
     using typename Base::T;
     using typename Base::V;
-    using Base::N;
 
     static bool serves(const D& d) {
         return d.K > 1 && d.K < vs::kLeastLabels && d.g.n_tiles == 1 && !d.in.c.per_edge &&
@@ -412,11 +412,11 @@ class IslandsAbreast : public LaneMessages<D> {
     double zeta_ = 1.0;
     T least_share_ = T(1);  // the smallest that reaches zeta
     int64_t revisit_ = -1;
-    int64_t islands_ = 0;      // by local factors
-    bool pays_ = true;         // not too many of these
-    Mask bad_ = 0;             // lanes with contradictions, or without any mass
-    T* gap_ = nullptr;         // (rows, N)
-    Place* place_ = nullptr;   // (rows,)
+    int64_t islands_ = 0;     // by local factors
+    bool pays_ = true;        // not too many of these
+    Mask bad_ = 0;            // lanes with contradictions, or without any mass
+    T* gap_ = nullptr;        // (rows, N)
+    Place* place_ = nullptr;  // (rows,)
     int32_t full_[N] = {};
     vs::Counts counts_[N];
 };

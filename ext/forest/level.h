@@ -118,9 +118,9 @@ struct BranchingPass : Pass {
 // Tasks of a pass, and what their item holds: sequences of the order, or one that is cut; a block
 // (its first entry); slots; samples.
 enum class Verb {
-    kPathExact,  // by their kind; `sums`: where the task adds expectations, or null
+    kPathExact,    // by their kind; `sums`: where the task adds expectations, or null
     kPathIslands,  // of sequences side by side; those that are not answered stay kWithout
-    kPathOpen,   // the two lanes of a sequence that is cut, and closing them
+    kPathOpen,     // the two lanes of a sequence that is cut, and closing them
     kPathClose,
     // By the calling thread: reads how fast influence dies in a sequence; compares the entries of
     // chunks (kForward or kBackward) with the messages of their neighbours; passes the true one on.

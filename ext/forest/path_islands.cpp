@@ -165,8 +165,8 @@ void PathCall::islands_abreast(std::vector<int64_t>& order) {
     for (int64_t s : order) status_[at(s)] = kWithout;
     run(through(tasks.view("islands"), sorted), threads_for(total, r_.threads),
         [&](int64_t task, int worker) {
-            level().run(&p, {Verb::kPathIslands, tasks.kind(task), tasks.item(task), worker,
-                             nullptr});
+            level().run(&p,
+                        {Verb::kPathIslands, tasks.kind(task), tasks.item(task), worker, nullptr});
         });
     for (int64_t i = 0; i < n; ++i) {
         if (status_[at(sorted[at(i)])] != kOk) continue;

@@ -49,8 +49,8 @@ struct IslandVerbs {
     void (*beliefs)(void* self, RowRequest* list, int m);
     // m' of islands.
     void (*actuals)(void* self, RowRequest* list, int m);
-    // Messages out of an island: rows of the tables, to all neighbours but `other`, which may be -1,
-    // or to that alone. The number of them; -1: no memory.
+    // Messages out of an island: rows of the tables, to all neighbours but `other`, which may be
+    // -1, or to that alone. The number of them; -1: no memory.
     int (*tell)(void* self, int64_t slot, int64_t other, bool alone);
     // Does the message of `other` forbid the value that this island holds?
     bool (*forbids)(void* self, int64_t slot, int64_t other);

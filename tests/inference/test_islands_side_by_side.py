@@ -96,7 +96,13 @@ def test_lists_of_pieces_end_anywhere() -> None:
     an odd number of them, a list ends between the two sides of every eighth.
     """
     first = np.array(
-        [[-0.6, -3.5, -0.5], [-0.1, 0.9, -0.2], [0.3, -0.6, 0.2], [-0.6, -1.4, -0.5], [0.1, 0.9, 1.4]]
+        [
+            [-0.6, -3.5, -0.5],
+            [-0.1, 0.9, -0.2],
+            [0.3, -0.6, 0.2],
+            [-0.6, -1.4, -0.5],
+            [0.1, 0.9, 1.4],
+        ]
     )
     other = np.array([[0.3, -0.5, -0.3], [1.7, -3.0, 1.3], [1.0, -2.2, 1.1]])
     transition = np.array([[0.7, 1.6, 0.7], [-2.6, 1.8, 0.9], [-1.1, 1.2, 0.7]])
@@ -110,9 +116,7 @@ def test_lists_of_pieces_end_anywhere() -> None:
 
 
 @pytest.mark.parametrize("per_edge", [False, True])
-def test_what_is_no_case_for_lanes(
-    per_edge: bool, rng: np.random.Generator, dtype: type
-) -> None:
+def test_what_is_no_case_for_lanes(per_edge: bool, rng: np.random.Generator, dtype: type) -> None:
     for k in (2, 4, 7):
         for zeta in ZETAS:
             model = random_chain(
