@@ -42,10 +42,10 @@ double tally_lane(const D& d, const IslandsAbreast<D>& group, int r, const Lane<
     return total.total();
 }
 
-// Marginals of the lanes that went well, as rows of the answer.
+// Marginals of the lanes that went well, as rows of the answer; those of others go to `unwanted`.
 template <class D>
-void write_lanes(const IslandsAbreast<D>& group, const Lane<D>* lanes, int m,
-                 const typename D::In* unwanted, int K) {
+void write_lanes(const IslandsAbreast<D>& group, const Lane<D>* lanes, int m, const bool* well,
+                 typename D::In* unwanted, int K) {
     using T = typename D::T;
     using In = typename D::In;
     constexpr int N = IslandsAbreast<D>::N;
@@ -57,7 +57,7 @@ void write_lanes(const IslandsAbreast<D>& group, const Lane<D>* lanes, int m,
         rows = until < kAtOnce ? until : kAtOnce;
         In* to[N];
         for (int r = 0; r < N; ++r) {
-            to[r] = r < left && group.well(r) ? lanes[r].out + i * K : const_cast<In*>(unwanted);
+            to[r] = r < left && well[r] ? lanes[r].out + i * K : unwanted;
         }
         unweave<T, N>(group.marginals(i), rows * K, to);
     }
@@ -107,9 +107,10 @@ void islands_task(vs::PathPass* pass, const vs::Work& w) {
                 return pass->control->stop.store(2);
             }
             if (!group.find(d, ticker)) return;
-            bool any = false;
+            bool well[N] = {}, any = false;
             for (int r = 0; r < m; ++r) {
-                if (!group.well(r)) continue;
+                well[r] = group.well(r);
+                if (!well[r]) continue;
                 any = true;
                 const Lane<D>& s = lanes[r];
                 vs::Counts& counts = pass->counts[first + r];
@@ -121,7 +122,7 @@ void islands_task(vs::PathPass* pass, const vs::Work& w) {
                 pass->status[s.sequence] = vs::kOk;
                 pass->control->done.fetch_add(s.n, std::memory_order_relaxed);
             }
-            if (any) write_lanes(group, lanes, m, unwanted, d.K);
+            if (any) write_lanes(group, lanes, m, well, unwanted, d.K);
             scratch.rewind(mark);
         }
     }
