@@ -247,3 +247,20 @@ def test_features_within_a_structured_factor() -> None:
             np.testing.assert_array_equal(again.expectations(), r.expectations())
         mass = np.log1p(np.array(expected) * np.expm1(0.7)) - 0.7 * np.array(expected)
         np.testing.assert_allclose(vs.gain(graph, added, r), mass, atol=1e-9)
+
+
+def test_the_forest_that_a_graph_keeps_is_that_of_no_evidence() -> None:
+    """Whatever was asked before, answers are those of a new graph."""
+    cards, factors = random_grid(np.random.default_rng(29), 5, 2)
+    questions = [{}, {0: 1, 7: 0}, {}, {12: [0.9, 0.1]}, {3: 1}, {}]
+    parts = [None, list(range(0, len(factors), 2))]
+    graph = graph_of(cards, factors)
+    for known in questions:
+        for part in parts:
+            ask = {"method": "structured_mean_field", "factors": part}
+            ask["evidence"] = {v: k for v, k in known.items() if isinstance(k, int)}
+            ask["likelihood"] = {v: k for v, k in known.items() if not isinstance(k, int)}
+            r, new = (vs.infer(g, **ask) for g in (graph, graph_of(cards, factors)))
+            assert r.log_z == new.log_z
+            for one, other in zip(r.marginals, new.marginals, strict=True):
+                assert one.tobytes() == other.tobytes()

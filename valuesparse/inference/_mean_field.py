@@ -261,12 +261,21 @@ def _tables(network: Network, groups: Array) -> Array:
 
 
 def _strong_forest(task: LoopyCall, workers: int) -> Array:
-    """Return the forest of the largest mutual information, by the beliefs of a few messages."""
-    messages = np.zeros(task.network.native.entries)
-    with Held(task.network, task.watch) as native:
+    """Return the forest of the largest mutual information, by the beliefs of a few messages.
+
+    The network keeps that of no evidence: it takes as long as a few steps of an ascent.
+    """
+    network = task.network
+    if network.strongest is not None and not task.evidence:
+        return network.strongest.copy()
+    messages = np.zeros(network.native.entries)
+    with Held(network, task.watch) as native:
         native.weigh(None)
         task.run(native, messages, _PROBE, workers=workers)
-        return best_forest(task, *task.beliefs(native, messages, workers)[:2])
+        forest = best_forest(task, *task.beliefs(native, messages, workers)[:2])
+    if not task.evidence:
+        network.strongest = forest.copy()
+    return forest
 
 
 def _first_field(

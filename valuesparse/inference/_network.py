@@ -49,7 +49,7 @@ class Network:
 
     __slots__ = (
         "at", "cards", "constant", "covers", "local", "lock", "magnitude", "n_factors", "native",
-        "parts", "spanning",
+        "parts", "spanning", "strongest",
     )  # fmt: skip
 
     def __init__(self, graph: FactorGraph, watch: Watch = NOBODY) -> None:
@@ -80,6 +80,8 @@ class Network:
         self.spanning: Array | None = None
         #: How many of a few forests hold each group, by the seed that they were last drawn with.
         self.covers: tuple[int, Array] | None = None
+        #: The forest of the largest mutual information without evidence, likewise.
+        self.strongest: Array | None = None
 
     @property
     def n_groups(self) -> int:
