@@ -57,7 +57,7 @@ class ForwardSums {
 // Where the forward messages of some lanes go on otherwise, or end: at most 4 a lane, and one.
 template <class D>
 int forward_stops(const D& d, const Lane<D>* lanes, int m, int64_t* stops) {
-    const bool starts = d.in.decorated(true, false), ends = d.in.decorated(false, true);
+    const bool starts = d.in.start != nullptr, ends = d.in.end != nullptr;
     int n = 0;
     if (starts) stops[n++] = 1;
     const auto add = [&](int64_t at) {

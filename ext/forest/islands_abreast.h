@@ -30,7 +30,7 @@ class IslandsAbreast : public LaneMessages<D> {
 
     static bool serves(const D& d) {
         return d.K > 1 && d.K < vs::kLeastLabels && d.g.n_tiles == 1 && !d.in.c.per_edge &&
-               !d.in.c.allowed && !d.e.sparse_forward;
+               !d.e.sparse_forward;
     }
     // Is the memory of so many positions worth having?
     static bool fits(const D& d, int64_t n) {

@@ -35,8 +35,7 @@ class Abreast {
     static constexpr int kMostLabels = VS_LEVEL == VS_LEVEL_V4 ? 1000 : 25;
 
     static bool serves(const D& d) {
-        return d.K <= kMostLabels && d.g.n_tiles == 1 && !d.in.c.per_edge && !d.in.c.allowed &&
-               !d.e.sparse_forward;
+        return d.K <= kMostLabels && d.g.n_tiles == 1 && !d.in.c.per_edge && !d.e.sparse_forward;
     }
 
     // Lanes that have ended, or are none, take as long as others. Measured: side by side a position

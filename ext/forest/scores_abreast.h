@@ -1,6 +1,7 @@
 // Scores of chains that lie side by side, one in each lane of vectors, and their exponentials.
 #pragma once
 
+#include <cmath>
 #include <type_traits>
 
 #include "forest/path_exact.h"
@@ -35,24 +36,30 @@ class ScoresAbreast {
     bool open(const D& d, vs::Scratch& scratch) {
         x_ = scratch.array<In>(kAtOnce * N * d.K);
         row_ = scratch.array<In>(static_cast<int64_t>(N) * d.Kp);
-        return x_ != nullptr && row_ != nullptr;
+        const bool masks = d.in.c.allowed != nullptr;
+        masked_ = masks ? scratch.array<In>(kAtOnce * N * d.K) : nullptr;
+        return x_ != nullptr && row_ != nullptr && (masked_ != nullptr) == masks;
     }
     // Points at the scores of row i; lanes that have ended go on with those of the longest.
     void aim(const D& d, const Lane<D>* lanes, int m, int longest, int64_t i) {
         for (int r = 0; r < N; ++r) {
             const Lane<D>& s = lanes[r < m && i < lanes[r].n ? r : longest];
             const bool head = i == 0 && s.head, tail = i == s.n - 1 && s.tail;
-            from_[r] = d.in.unary + (s.begin + i) * d.K;
-            if (!d.in.decorated(head, tail)) continue;
+            const int64_t first = (s.begin + i) * d.K;
+            from_[r] = d.in.unary + first;
+            allowed_[r] = masked_ ? d.in.c.allowed + first : nullptr;
+            if (!(head && d.in.start) && !(tail && d.in.end)) continue;
             In* const own = row_ + r * d.Kp;
             d.in.compose(s.begin + i, head, tail, own);
             from_[r] = own;
+            allowed_[r] = nullptr;
         }
     }
     // The scores of so many rows from there on, which are as good as one long row: (rows, K, N).
     VS_INLINE const In* look(const D& d, int64_t rows) {
-        weave<In, N>(from_, rows * d.K, x_);
-        for (int r = 0; r < N; ++r) from_[r] += rows * d.K;
+        const int64_t size = rows * d.K;
+        masked_ ? mask(size) : weave<In, N>(from_, size, x_);
+        for (int r = 0; r < N; ++r) from_[r] += size;
         return x_;
     }
     // The largest scores of a row, 0 where all are forbidden; `plain`: none is. FEW: K, where the
@@ -126,9 +133,31 @@ class ScoresAbreast {
     }
 
   private:
-    In* x_ = nullptr;    // (kAtOnce, K, N)
-    In* row_ = nullptr;  // (N, Kp): rows that are sums
-    const In* from_[N];  // the next rows
+    // The next scores, those of what is not allowed forbidden.
+    void mask(int64_t size) {
+        const In* from[N];
+        for (int r = 0; r < N; ++r) {
+            from[r] = from_[r];
+            const uint8_t* const allowed = allowed_[r];
+            if (!allowed) continue;
+            In* const own = masked_ + r * size;
+            const In *const x = from_[r], forbidden = -static_cast<In>(INFINITY);
+            int64_t k = 0;
+            for (; k + S::N <= size; k += S::N) {
+                S::load_where(x + k, allowed + k, forbidden).store(own + k);
+            }
+            for (; k < size; ++k) own[k] = allowed[k] ? x[k] : forbidden;
+            from[r] = own;
+            allowed_[r] += size;
+        }
+        weave<In, N>(from, size, x_);
+    }
+
+    In* x_ = nullptr;            // (kAtOnce, K, N)
+    In* row_ = nullptr;          // (N, Kp): rows that are sums
+    In* masked_ = nullptr;       // (N, kAtOnce, K) where there are masks
+    const In* from_[N];          // the next rows
+    const uint8_t* allowed_[N];  // theirs, or null
 };
 
 }  // namespace VS_NS

@@ -30,6 +30,14 @@ struct Vec<double> {
         return {_mm256_blendv_pd(_mm256_set1_pd(fill), _mm256_maskload_pd(p, k),
                                  _mm256_castsi256_pd(k))};
     }
+    // p where a byte is wanted, else fill.
+    static VS_INLINE Vec load_where(const double* p, const uint8_t* wanted, double fill) {
+        int b;
+        std::memcpy(&b, wanted, 4);
+        const __m256i k =
+            _mm256_cmpgt_epi64(_mm256_cvtepu8_epi64(_mm_cvtsi32_si128(b)), _mm256_setzero_si256());
+        return {_mm256_blendv_pd(_mm256_set1_pd(fill), _mm256_loadu_pd(p), _mm256_castsi256_pd(k))};
+    }
     static VS_INLINE Vec gather(const double* p, const int32_t* at) {
         return {_mm256_setr_pd(p[at[0]], p[at[1]], p[at[2]], p[at[3]])};
     }
@@ -116,6 +124,11 @@ struct Vec<float> {
         const __m256i k = mask(m);
         return {_mm256_blendv_ps(_mm256_set1_ps(fill), _mm256_maskload_ps(p, k),
                                  _mm256_castsi256_ps(k))};
+    }
+    static VS_INLINE Vec load_where(const float* p, const uint8_t* wanted, float fill) {
+        const __m128i b = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(wanted));
+        const __m256i k = _mm256_cmpgt_epi32(_mm256_cvtepu8_epi32(b), _mm256_setzero_si256());
+        return {_mm256_blendv_ps(_mm256_set1_ps(fill), _mm256_loadu_ps(p), _mm256_castsi256_ps(k))};
     }
     VS_INLINE void store(float* p) const { _mm256_storeu_ps(p, v); }
     // Past the caches; p on a vector's boundary.

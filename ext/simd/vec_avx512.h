@@ -36,6 +36,12 @@ struct Vec<double> {
     static VS_INLINE Vec load_part(const double* p, int m, double fill) {
         return {_mm512_mask_loadu_pd(_mm512_set1_pd(fill), mask(m), p)};
     }
+    // p where a byte is wanted, else fill.
+    static VS_INLINE Vec load_where(const double* p, const uint8_t* wanted, double fill) {
+        const __m128i b = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(wanted));
+        const __mmask8 k = static_cast<__mmask8>(_mm_test_epi8_mask(b, b));
+        return {_mm512_mask_loadu_pd(_mm512_set1_pd(fill), k, p)};
+    }
     static VS_INLINE Vec gather(const double* p, const int32_t* at) {
         return {
             _mm512_i32gather_pd(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)), p, 8)};
@@ -108,6 +114,10 @@ struct Vec<float> {
     static VS_INLINE Vec load(const float* p) { return {_mm512_loadu_ps(p)}; }
     static VS_INLINE Vec load_part(const float* p, int m, float fill) {
         return {_mm512_mask_loadu_ps(_mm512_set1_ps(fill), mask(m), p)};
+    }
+    static VS_INLINE Vec load_where(const float* p, const uint8_t* wanted, float fill) {
+        const __m128i b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(wanted));
+        return {_mm512_mask_loadu_ps(_mm512_set1_ps(fill), _mm_test_epi8_mask(b, b), p)};
     }
     VS_INLINE void store(float* p) const { _mm512_storeu_ps(p, v); }
     // Past the caches; p on a vector's boundary.

@@ -23,6 +23,10 @@ struct Vec {
     static VS_INLINE Vec low(Vec x) { return x; }
     static VS_INLINE Vec load(const T* p) { return {*p}; }
     static VS_INLINE Vec load_part(const T* p, int, T) { return {*p}; }
+    // p where a byte is wanted, else fill.
+    static VS_INLINE Vec load_where(const T* p, const uint8_t* wanted, T fill) {
+        return {*wanted ? *p : fill};
+    }
     static VS_INLINE Vec gather(const T* p, const int32_t* at) { return {p[*at]}; }
     VS_INLINE void store(T* p) const { *p = v; }
     VS_INLINE void stream(T* p) const { store(p); }

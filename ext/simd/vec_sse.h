@@ -25,6 +25,12 @@ struct Vec<double> {
     static VS_INLINE Vec load_part(const double* p, int m, double fill) {
         return m >= 2 ? load(p) : Vec{_mm_set_pd(fill, p[0])};
     }
+    // p where a byte is wanted, else fill.
+    static VS_INLINE Vec load_where(const double* p, const uint8_t* wanted, double fill) {
+        double t[N];
+        for (int i = 0; i < N; ++i) t[i] = wanted[i] ? p[i] : fill;
+        return load(t);
+    }
     static VS_INLINE Vec gather(const double* p, const int32_t* at) {
         return {_mm_setr_pd(p[at[0]], p[at[1]])};
     }
@@ -105,6 +111,11 @@ struct Vec<float> {
         if (m >= 4) return load(p);
         float t[4] = {fill, fill, fill, fill};
         for (int i = 0; i < m; ++i) t[i] = p[i];
+        return load(t);
+    }
+    static VS_INLINE Vec load_where(const float* p, const uint8_t* wanted, float fill) {
+        float t[N];
+        for (int i = 0; i < N; ++i) t[i] = wanted[i] ? p[i] : fill;
         return load(t);
     }
     VS_INLINE void store(float* p) const { _mm_storeu_ps(p, v); }

@@ -165,3 +165,30 @@ def test_floors_near_their_bound_are_felt_alike(k: int, rng: np.random.Generator
             r = vs.infer(chain(model), threads=1)
             assert_same_bits(r.marginals, np.concatenate([a.marginals for a in alone]))
             assert_same_bits(r.log_z, np.concatenate([a.log_z for a in alone]))
+
+
+@pytest.mark.parametrize("k", [2, 3, 5, 9, 17, 33, 49])
+def test_masks_are_forbidden_scores(k: int, rng: np.random.Generator, dtype: type) -> None:
+    for lengths in LENGTHS:
+        model = random_chain(rng, lengths, k, ends=k % 2 == 0, masks=True, dtype=dtype)
+        model.allowed[:, 0] = True
+        if first_infeasible(model) is not None:
+            continue
+        assert_as_alone(model)
+        spelled = replace(
+            model, unary=np.where(model.allowed, model.unary, -np.inf).astype(dtype), allowed=None
+        )
+        one, other = (vs.infer(chain(m), threads=1) for m in (model, spelled))
+        assert_same_bits(one.marginals, other.marginals)
+        assert_same_bits(one.log_z, other.log_z)
+        assert_same_bits(one.pairwise(), other.pairwise())
+        assert (one.marginals[~model.allowed] == 0.0).all()
+
+
+def test_a_mask_that_leaves_nothing_is_named(rng: np.random.Generator) -> None:
+    model = random_chain(rng, [7] * 16, 5, ends=False, masks=True)
+    model.allowed[:] = True
+    model.allowed[7 * 11 + 3] = False
+    with refused(vs.InfeasibleError) as info:
+        vs.infer(chain(model), threads=1)
+    assert (info.value.sequence, info.value.position) == (11, 3)

@@ -92,8 +92,8 @@ def test_one_sequence_that_needs_another_arithmetic_changes_no_other(
 def test_lists_of_pieces_end_anywhere() -> None:
     """What is decided beside a centre does not show on its other side.
 
-    A mask keeps these chains out of lanes. Pieces share lists of 16 messages; after one piece with
-    an odd number of them, a list ends between the two sides of every eighth.
+    Tables of each edge keep these chains out of lanes. Pieces share lists of 16 messages; after one
+    piece with an odd number of them, a list ends between the two sides of every eighth.
     """
     first = np.array(
         [
@@ -106,17 +106,16 @@ def test_lists_of_pieces_end_anywhere() -> None:
     )
     other = np.array([[0.3, -0.5, -0.3], [1.7, -3.0, 1.3], [1.0, -2.2, 1.1]])
     transition = np.array([[0.7, 1.6, 0.7], [-2.6, 1.8, 0.9], [-1.1, 1.2, 0.7]])
-    allowed = np.ones((95, 3), dtype=bool)
-    allowed[0, 1] = False
+    first[0, 1] = -np.inf
     unary = np.concatenate([first, *[other] * 30])
-    model = Arrays(unary, transition, np.array([5] + [3] * 30), allowed=allowed)
+    model = Arrays(unary, np.stack([transition] * 64), np.array([5] + [3] * 30))
     r = assert_as_alone(model, 0.6, 1)
     assert find(other, transition, 0.6, 1).held == {0: 0}
     assert (r.islands[5:].reshape(30, 3) == [0, -1, -1]).all()
 
 
 @pytest.mark.parametrize("per_edge", [False, True])
-def test_what_is_no_case_for_lanes(per_edge: bool, rng: np.random.Generator, dtype: type) -> None:
+def test_masks_and_tables_of_edges(per_edge: bool, rng: np.random.Generator, dtype: type) -> None:
     for k in (2, 4, 7):
         for zeta in ZETAS:
             model = random_chain(

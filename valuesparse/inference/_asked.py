@@ -89,8 +89,8 @@ def compares_single(model: Chain | Tree) -> bool:
 def _in_lanes(model: Chain) -> bool:
     """Return whether passes have a sequence in each lane, if there are few labels."""
     forest, k = model.forest, model.n_labels
-    plain = model.allowed is None and forest.listed is None and forest.entries <= k * k
-    return plain and model.n_sequences >= _MANY
+    shared = forest.listed is None and forest.entries <= k * k
+    return shared and model.n_sequences >= _MANY
 
 
 def fitting(model: Chain | Tree, tol: float) -> npt.NDArray[np.bool_] | bool:
