@@ -16,6 +16,29 @@ Segments::Segments(const Graph& g, const double* const* soft, const int64_t* hel
       kept_(g.n) {
     for (int64_t v = 0; v < g.n; ++v) all_[v] = v;
     marginals_.resize(static_cast<size_t>(from_.at(g.n)));
+    find_components();
+}
+
+void Segments::find_components() {
+    int64_t count = 0;
+    component_.assign(held_.size(), -1);
+    for (int64_t v = 0; v < from_.n(); ++v) {
+        if (held_[v] >= 0 || component_[v] >= 0) continue;
+        for (int64_t u : reach(v)) component_[u] = count;
+        ++count;
+    }
+    rounds_.assign(static_cast<size_t>(std::max<int64_t>(count, 1)), 0);
+    counted_ = rounds_;
+}
+
+void Segments::count_round() {
+    mark();
+    for (int64_t v : changed_) {
+        const int64_t c = component_[v];
+        if (counted_[c] == now_) continue;
+        counted_[c] = now_;
+        ++rounds_[c];
+    }
 }
 
 int64_t Segments::start(double zeta) {
@@ -24,6 +47,7 @@ int64_t Segments::start(double zeta) {
     keep_all();
     std::fill(flag_.begin(), flag_.end(), 0);
     counts_ = Counts{};
+    std::fill(rounds_.begin(), rounds_.end(), 0);
     solved_ = 0;
     refused_.reset();
     std::vector<double> p;
@@ -106,14 +130,15 @@ void Segments::take(int64_t v, IslandEvent e, const double* p) {
                             [&] { return std::max_element(p, p + from_.card(v)) - p; });
 }
 
-int64_t Segments::decide() {
+int64_t Segments::decide(int64_t limit) {
     changed_.clear();
     for (int64_t v = 0; v < from_.n(); ++v) {
         const IslandEvent e = event_of(v);
-        if (e == kNone) continue;
+        if (e == kNone || (limit >= 0 && rounds_[component_[v]] >= limit)) continue;
         take(v, e, marginals_.data() + from_.at(v));
         changed_.push_back(v);
     }
+    count_round();
     return static_cast<int64_t>(changed_.size());
 }
 
@@ -132,6 +157,7 @@ int64_t Segments::release_dead() {
     if (dead.empty()) return 0;
     for (int64_t v : dead) take(v, IslandEvent::kRelease, nullptr);
     changed_ = std::move(dead);
+    count_round();
     return static_cast<int64_t>(changed_.size());
 }
 
@@ -178,14 +204,16 @@ int Segments::release_contradictions(int threads, Control* control) {
     }
     forget_all();
     if (model_infeasible) return kInfeasible;
-    int64_t any = 0;
+    changed_.clear();
     for (int64_t v = 0; v < from_.n(); ++v) {
         if (!to_release[v]) continue;
         take(v, IslandEvent::kRelease, nullptr);
-        ++any;
+        changed_.push_back(v);
     }
+    if (changed_.empty()) return kInfeasible;
+    count_round();
     changed_ = all_;
-    return any ? kOk : kInfeasible;
+    return kOk;
 }
 
 double Segments::log_mass() const {

@@ -7,6 +7,8 @@
 // again. Islands in factors with two free variables more are freed, and solved with what is around.
 #pragma once
 
+#include <algorithm>
+
 #include "islands/rules.h"
 #include "junction/kept_parts.h"
 
@@ -25,9 +27,10 @@ class Segments {
     // SegmentTree::kTooMuch: the tree of `refused()`; kCancelled.
     int refresh(int threads, Control* control);
 
-    // Applies all events of the marginals at hand; returns how many there are.
-    int64_t decide();
-    // Whether decide() would change nothing.
+    // Applies the events of the marginals at hand in components of fewer than `limit` rounds (in
+    // all where it is negative); returns how many there are.
+    int64_t decide(int64_t limit);
+    // Whether there are no events at all.
     bool converged() const;
     // Releases islands whose value is impossible given the others; returns how many.
     int64_t release_dead();
@@ -38,6 +41,8 @@ class Segments {
     // The log mass of what agrees with the islands; -inf where factors of evidence forbid it.
     double log_mass() const;
 
+    // The most rounds of a component: those in which something happened in it.
+    int64_t rounds() const { return *std::max_element(rounds_.begin(), rounds_.end()); }
     const std::vector<double>& marginals() const { return marginals_; }
     // The value that an island holds, or -1.
     int64_t island_of(int64_t v) const { return island(v) ? held_[v] : -1; }
@@ -60,6 +65,10 @@ class Segments {
     void take(int64_t v, IslandEvent e, const double* p);
     double bytes_left() const { return limit_ - bytes_; }
     void mark() { ++now_; }
+    // Numbers the components that evidence leaves: what happens in one is not told to another.
+    void find_components();
+    // One round more for the components of the variables that have changed.
+    void count_round();
     // Adds a variable and those that share a factor with it, where they have no mark yet.
     void near(int64_t v, std::vector<int64_t>* list);
     // The free variables that are connected to one by free ones, ascending.
@@ -98,6 +107,8 @@ class Segments {
     std::vector<uint8_t> flag_, reached_;       // flag_: IslandFlag
     Counts counts_;                             // of releases and flips
     std::vector<int64_t> all_, changed_;
+    std::vector<int64_t> component_;         // of each variable, -1 with evidence
+    std::vector<int64_t> rounds_, counted_;  // of each component; the mark of its last round
     std::vector<double> marginals_, scores_;
     std::vector<std::unique_ptr<SegmentTree>> parts_;  // null where one was dropped
     KeptParts kept_;

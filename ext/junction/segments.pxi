@@ -9,11 +9,12 @@ cdef extern from "junction/segments.h" namespace "vs::junction" nogil:
         Parts(const Graph&, const double* const*, const int64_t*, double) except +
         int64_t start(double) except +
         int refresh(int, Control*) except +
-        int64_t decide() except +
+        int64_t decide(int64_t) except +
         bool converged() except +
         int64_t release_dead() except +
         int release_contradictions(int, Control*) except +
         double log_mass()
+        int64_t rounds()
         const vector[double]& marginals()
         int64_t island_of(int64_t)
         int64_t released()
@@ -72,13 +73,20 @@ cdef class Segments:
         """Release islands whose value is impossible given the others; return how many."""
         return self.parts.release_dead()
 
-    def decide(self):
-        """Apply all events of the marginals at hand; return how many there are."""
-        return self.parts.decide()
+    def decide(self, int64_t limit):
+        """Apply events of the marginals at hand; return how many there are.
+
+        All of them where `limit` < 0, else those of components that had fewer rounds.
+        """
+        return self.parts.decide(limit)
 
     def converged(self):
         """Return whether there is none."""
         return self.parts.converged()
+
+    def rounds(self):
+        """Return the most rounds of a component: those in which something happened in it."""
+        return self.parts.rounds()
 
     def log_mass(self):
         """Return the log mass of what agrees with the islands."""

@@ -46,6 +46,55 @@ def test_what_comes_out(model, zeta: float, revisit: int | None) -> None:
     _check(*model, zeta, revisit)
 
 
+@settings(max_examples=100)
+@given(
+    model=models(most=6),
+    other=models(most=3),
+    zeta=st.sampled_from([0.0, 0.3, 0.6, 0.9]),
+    revisit=st.sampled_from([None, 0, 1, 2]),
+)
+def test_what_lies_beside_a_component_changes_nothing(
+    model, other, zeta: float, revisit: int | None
+) -> None:
+    """Rounds that another component needs for its contradictions are none of this one's."""
+    cards, factors, evidence = model
+    if log_joint(cards, factors, evidence).max() == -np.inf:
+        return
+    if log_joint(other[0], other[1], {}).max() == -np.inf:
+        return
+    n = len(cards)
+    more = [(tuple(n + v for v in scope), table) for scope, table in other[1]]
+    alone, beside = (
+        vs.infer(graph_of(*of), zeta=zeta, revisit=revisit, evidence=evidence)
+        for of in ((cards, factors), (cards + other[0], factors + more))
+    )
+    assert beside.islands[:n].tolist() == alone.islands.tolist()
+    for a, b in zip(alone.marginals, beside.marginals, strict=False):
+        np.testing.assert_allclose(b, a, rtol=0, atol=1e-9)
+
+
+def test_a_contradiction_takes_no_round_from_another_component() -> None:
+    """Islands of four variables change in each of three rounds, whatever others do meanwhile."""
+    rng = np.random.default_rng(6)
+    graph, both = vs.FactorGraph([3] * 4), vs.FactorGraph([3] * 4 + [2] * 3)
+    for v in range(4):
+        tables = [((v,), rng.normal(size=3))]
+        tables += [((u, v), 2.0 * rng.normal(size=(3, 3))) for u in range(v)]
+        for scope, table in tables:
+            graph.add(scope, table)
+            both.add(scope, table)
+    for v, p in enumerate((0.99, 0.98, 0.6)):
+        both.add([4 + v], np.log([p, 1 - p]))
+    both.add([4, 5, 6], np.where(np.arange(8).reshape(2, 2, 2) < 2, -np.inf, 0.0))
+    for revisit in range(4):
+        alone = vs.infer(graph, zeta=0.6, revisit=revisit)
+        beside = vs.infer(both, zeta=0.6, revisit=revisit)
+        assert beside.stats["released"] >= alone.stats["released"] + 2
+        assert beside.islands[:4].tolist() == alone.islands.tolist()
+        assert alone.converged == (revisit == 3)
+        assert beside.converged == alone.converged
+
+
 def test_contradicting_islands_release_each_other() -> None:
     graph = vs.FactorGraph([2, 2, 2])
     for v, p in enumerate((0.99, 0.98, 0.6)):

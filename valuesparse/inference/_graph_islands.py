@@ -14,7 +14,8 @@ value that the island could take: the marginal of a single variable of it that i
 several are near, the messages between them are made again. Where factors of three variables and
 more lie between, or for islands with many states, the island is freed, and solved together with
 what is around. A variable can become an island, flip and be released once each, so at most 3 n
-events, and every round but the last has one. Only what a change touches is solved again.
+events, and every round but the last has one. Only what a change touches is solved again. Rounds
+are counted for each component of the graph, so that none depends on what lies beside it.
 
 The rounds are here, what happens in them in ext/junction/segments.cpp; the rules are those of
 chains and trees, ext/islands/rules.h.
@@ -119,7 +120,7 @@ class _Rounds:
             raise InfeasibleError(
                 0, v, message=f"variable {name!r} has no state of positive weight"
             )
-        done = 0
+        asked = 0
         while True:
             possible, fits = state.refresh(self.workers, watch.left(), watch.late)
             self.check(fits)
@@ -129,14 +130,11 @@ class _Rounds:
                 self.check(fits)
                 if not found:  # nothing but evidence and the model itself
                     raise self.impossible()
-            elif not state.release_dead():
-                if limit >= 0 and done >= limit:
-                    return done, state.converged()
-                if not state.decide():
-                    return done, True
-                if watch.progress is not None:
-                    watch.progress(done + 1, self.most())
-            done += 1
+            elif not state.release_dead() and not state.decide(limit):
+                return state.rounds(), state.converged()
+            asked += 1
+            if watch.progress is not None:
+                watch.progress(min(asked, self.most()), self.most())
 
     def most(self) -> int:
         """Return a number of rounds that none goes beyond, for progress."""
