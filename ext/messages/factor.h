@@ -17,6 +17,10 @@
 
 namespace vs::messages {
 
+// Beyond any sum of scores; sums of such messages are finite. A finite entry that grows round
+// cycles ends there: it must not become the -inf of an impossible value.
+constexpr double kFar = 1e200;
+
 // Memory of one worker: numbers, and where each message of a factor is read and written.
 struct WorkerScratch {
     std::vector<double> x;

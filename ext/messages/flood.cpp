@@ -6,8 +6,6 @@
 namespace vs::messages {
 namespace {
 
-constexpr double kFar = 1e200;  // beyond any sum of scores; sums of such messages are finite
-
 // The largest change of the log-ratio of two entries of a message.
 struct Change {
     double high = -INFINITY, low = INFINITY, zeros = 0.0;

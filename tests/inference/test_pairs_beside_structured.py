@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import valuesparse as vs
-from valuesparse.factors import AtMostOne, Features, ProjectiveTree, Tree, Xor
+from valuesparse.factors import AtMostOne, Features, Or, OrOut, ProjectiveTree, Tree, Xor, XorOut
 
 
 def sentence(
@@ -94,3 +94,23 @@ def test_bits_are_those_of_one_thread() -> None:
     for r in found[1:]:
         assert r.flat_marginals().tobytes() == found[0].flat_marginals().tobytes()
         assert r.log_z == found[0].log_z
+
+
+@pytest.mark.parametrize("schedule", ["flooding", "residual", "rounds", "tree"])
+def test_messages_that_grow_round_a_cycle_forbid_nothing(schedule: str) -> None:
+    """They end before infinity, which would be the message of an impossible value."""
+    for seed in (118, 133, 203, 244, 267):
+        rng = np.random.default_rng(seed)
+        graph = vs.FactorGraph([2] * 4)
+        graph.add([0, 1], rng.normal(size=(2, 2)))
+        for _ in range(3):
+            scope = rng.permutation(4)[:3].tolist()
+            kind = (OrOut, AtMostOne, XorOut, Xor, Or)[rng.integers(5)]
+            graph.add(kind(*scope, negated=np.flatnonzero(rng.random(3) < 0.4).tolist()))
+        for v in range(4):
+            graph.add([v], rng.normal(size=2))
+        assert np.isfinite(vs.infer(graph).log_z)
+        r = vs.infer(graph, method=vs.BP(schedule=schedule))
+        assert np.isfinite(r.log_z)
+        for p in r.marginals:
+            np.testing.assert_allclose(p.sum(), 1.0)
