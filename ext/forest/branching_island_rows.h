@@ -383,7 +383,7 @@ class BranchingRows {
         });
         return any;
     }
-    // In place of `added`: m' of an island may be wrong.
+    // In place of `added`: m' of an island may be wrong, or was when others were decided by it.
     static constexpr float kInDoubt = -1.0f;
     // In doubles a floor of 1e-150, multiplied by 2^40, times seven messages of up to 1000 each, is
     // below 1e-14 of a product that product_of found within its range, 1e-100 at least.
@@ -458,7 +458,7 @@ class BranchingRows {
         if (status == vs::kWiden) widen(q);
         a.alive = status != vs::kInfeasible;
         if (status != vs::kOk) return false;
-        s_.added[q] = static_cast<float>(added);
+        if (s_.added[q] != kInDoubt) s_.added[q] = static_cast<float>(added);
         if (!island(q)) s_.log_mass[q] = w_.d->log_mass(mass);
         return true;
     }

@@ -165,6 +165,21 @@ def test_answers_in_float32_do_not_either(block: int) -> None:
         check(1_000_000 + 1000 * block + seed, np.float32)
 
 
+@pytest.mark.parametrize("scale", [50.0, 200.0, 400.0, 2000.0])
+def test_scores_far_apart_do_not_show_in_islands(scale: float) -> None:
+    """What floors may have decided in an early round is done again, from either end."""
+    rng = np.random.default_rng(0)
+    for _ in range(500):
+        n, k = int(rng.integers(2, 6)), int(rng.integers(2, 4))
+        unary = rng.normal(size=(n, k)) * scale
+        tables = rng.normal(size=(n, k, k)) * scale * rng.choice([0.5, 1.0, 2.0])
+        zeta = float(rng.choice([0.0, 0.5, 0.9]))
+        path = Model(np.arange(-1, n - 1), unary, tables, zeta, None)
+        chain = path.ask(vs.Chain(unary, tables[1:]))
+        for root in (0, n - 1):
+            np.testing.assert_array_equal(path.ask(rerooted(path, root)).islands, chain.islands)
+
+
 @pytest.mark.slow
 def test_laws_at_length() -> None:
     for seed in range(2_000_000, 2_010_000):
