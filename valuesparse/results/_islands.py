@@ -240,7 +240,7 @@ class IslandResult(ForestResult[Model], Generic[Model]):
         """
         model = self._conditioned()
         # Marginals with a tolerance, or zeros where none is listed, are not those it is made from;
-        # a component without islands has the bits that it has beside others.
+        # a chain without islands has the bits that it has beside others.
         listed = self._listed is not None
         found = self.method in ("certified", "islands")
         fill = model is not self._model or listed or found
