@@ -140,22 +140,12 @@ struct Choice {
 }  // namespace
 
 void PathCall::islands_abreast(std::vector<int64_t>& order) {
-    constexpr int64_t kTogether = 16, kTasks = 4;  // of each thread
     const int64_t n = static_cast<int64_t>(order.size());
     if (n < 2 || c_.n_labels >= kLeastLabels || is_log(arithmetic_)) return;
     const std::vector<int64_t> sorted = by_length(order);
-    const int64_t group =
-        r_.threads > 1 ? std::clamp(n / (kTasks * r_.threads), int64_t{1}, kTogether) : kTogether;
-    Tasks tasks;
-    double total = 0.0;
-    for (int64_t i = 0, j; i < n; i = j) {
-        j = std::min(n, i + group);
-        double sum = 0.0;
-        for (int64_t t = i; t < j; ++t) sum += static_cast<double>(length(c_, sorted[at(t)]));
-        tasks.add(TaskKind::kSequences, i, j, sum);
-        total += 2.0 * position_cost(c_.n_labels) * sum;
-    }
-    tasks.finish();
+    constexpr int64_t kTogether = 16;
+    const ForestPlan whole = plan_islands(c_, sorted, r_.threads, kTogether);
+    const Tasks& tasks = whole.tasks;
     std::vector<Counts> counts(at(n));
     PathPass p;
     fill(p);
@@ -163,7 +153,7 @@ void PathCall::islands_abreast(std::vector<int64_t>& order) {
     p.counts = counts.data();
     p.scratch = session_.temporary();
     for (int64_t s : order) status_[at(s)] = kWithout;
-    run(through(tasks.view("islands"), sorted), threads_for(total, r_.threads),
+    run(through(tasks.view("islands"), sorted), threads_for(whole.nanoseconds, r_.threads),
         [&](int64_t task, int worker) {
             level().run(&p,
                         {Verb::kPathIslands, tasks.kind(task), tasks.item(task), worker, nullptr});

@@ -123,26 +123,44 @@ ForestPlan plan_best(const Chains& c, const std::vector<int64_t>& order, const C
     return plan;
 }
 
-ForestPlan plan_samples(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts,
-                        int threads, int64_t together, int64_t size) {
+namespace {
+
+// Adds groups of the sequences from `first` on, at most `together`, so that every thread has some.
+void add_groups(const Chains& c, const std::vector<int64_t>& order, size_t first, int threads,
+                int64_t together, ForestPlan& plan) {
     constexpr int64_t kTasks = 4;  // of each thread
-    ForestPlan plan;
-    const double cost = 0.5 * position_cost(c.n_labels) + 15.0 * static_cast<double>(size);
-    plan.nanoseconds = cost * static_cast<double>(c.n_positions);
-    add_chunks(cuts, sequences_together(c, false), cost, 1e300, plan,
-               [](const Chunk& part) { return static_cast<double>(part.end - part.begin - 1); });
     threads = threads_for(plan.nanoseconds, threads);
-    const int64_t n = static_cast<int64_t>(order.size());
-    const int64_t n_cut = static_cast<int64_t>(cuts.end.size());
+    const int64_t n = static_cast<int64_t>(order.size()), from = static_cast<int64_t>(first);
     const int64_t tasks = threads > 1 ? kTasks * threads : 1;
-    const int64_t group = std::clamp((n - n_cut) / tasks, int64_t{1}, together);
-    for (int64_t i = n_cut, j; i < n; i = j) {
+    const int64_t group = std::clamp((n - from) / tasks, int64_t{1}, together);
+    for (int64_t i = from, j; i < n; i = j) {
         j = std::min(n, i + group);
         double sum = 0.0;
         for (int64_t r = i; r < j; ++r) sum += static_cast<double>(length(c, order[at(r)]) - 1);
         plan.tasks.add(TaskKind::kSequences, i, j, sum);
     }
     plan.tasks.finish();
+}
+
+}  // namespace
+
+ForestPlan plan_samples(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts,
+                        int threads, int64_t together, int64_t size) {
+    ForestPlan plan;
+    const double cost = 0.5 * position_cost(c.n_labels) + 15.0 * static_cast<double>(size);
+    plan.nanoseconds = cost * static_cast<double>(c.n_positions);
+    add_chunks(cuts, sequences_together(c, false), cost, 1e300, plan,
+               [](const Chunk& part) { return static_cast<double>(part.end - part.begin - 1); });
+    add_groups(c, order, cuts.end.size(), threads, together, plan);
+    return plan;
+}
+
+ForestPlan plan_islands(const Chains& c, const std::vector<int64_t>& order, int threads,
+                        int64_t together) {
+    ForestPlan plan;
+    for (int64_t s : order) plan.nanoseconds += static_cast<double>(length(c, s));
+    plan.nanoseconds *= 2.0 * position_cost(c.n_labels);
+    add_groups(c, order, 0, threads, together, plan);
     return plan;
 }
 

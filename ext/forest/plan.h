@@ -43,6 +43,10 @@ ForestPlan plan_best(const Chains& c, const std::vector<int64_t>& order, const C
 ForestPlan plan_samples(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts,
                         int threads, int64_t together, int64_t size);
 
+// Islands of sequences side by side, in groups likewise.
+ForestPlan plan_islands(const Chains& c, const std::vector<int64_t>& order, int threads,
+                        int64_t together);
+
 // Upward passes of all blocks, children first, then downward passes, parents first. Items count
 // through slots, block by block.
 ForestPlan plan_branching(const Layout& t, int64_t labels);
