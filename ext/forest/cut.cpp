@@ -16,6 +16,7 @@ namespace {
 
 // A chunk is so many times as long as its entry: the fewer the more groups there are to share.
 constexpr int64_t kLeastTimes = 12, kLeastTimesOneWay = 24, kMostTimes = 48, kGroups = 64;
+constexpr int64_t kBestGroups = 48;  // a multiple of many numbers of cores
 
 int64_t chunks_of_messages(const Chains& c, int64_t own, int64_t run_in, bool narrow,
                            bool samples) {
@@ -34,9 +35,11 @@ int64_t chunks_of_messages(const Chains& c, int64_t own, int64_t run_in, bool na
 }
 
 // Entries and the way back into a chunk are passed through one way.
-int64_t chunks_of_best(int64_t own, int64_t run_in) {
-    const int64_t wanted = std::max(own / (kGroups * kBestTogether), kLeastTimesOneWay * run_in);
-    return kBestTogether * std::max(int64_t{2}, own / (kBestTogether * wanted));
+int64_t chunks_of_best(const Chains& c, int64_t own, int64_t run_in) {
+    const int64_t together = best_together(c);
+    const int64_t wanted = std::max(own / (kBestGroups * together), kLeastTimesOneWay * run_in);
+    const int64_t groups = together > kBestTogether ? 1 : 2;
+    return together * std::max(groups, own / (together * wanted));
 }
 
 // `count` chunks of one length, but for the last, with `run_in` before and `run_out` behind.
@@ -63,7 +66,7 @@ void cut_chain(const Chains& c, int64_t sequence, int64_t run_in, CutFor what, b
     const bool drawn = what == CutFor::kSamples;
     const int64_t count = cut_rule().chunk > 0 ? own / cut_rule().chunk
                           : what == CutFor::kBest
-                              ? chunks_of_best(own, run_in)
+                              ? chunks_of_best(c, own, run_in)
                               : chunks_of_messages(c, own, run_in, narrow, drawn);
     // Ways back join sooner than rows agree. States that are drawn and have not met are drawn again
     // until they do.

@@ -55,8 +55,8 @@ class ForwardSums {
 };
 
 // Where the forward messages of some lanes go on otherwise, or end: at most 4 a lane, and one.
-template <class D>
-int forward_stops(const D& d, const Lane<D>* lanes, int m, int64_t* stops) {
+template <class D, class L>
+int forward_stops(const D& d, const L* lanes, int m, int64_t* stops) {
     const bool starts = d.in.start != nullptr, ends = d.in.end != nullptr;
     int n = 0;
     if (starts) stops[n++] = 1;
@@ -64,7 +64,7 @@ int forward_stops(const D& d, const Lane<D>* lanes, int m, int64_t* stops) {
         if (n == 0 || stops[n - 1] != at) stops[n++] = at;
     };
     for (int r = 0; r < m; ++r) {
-        const Lane<D>& s = lanes[r];
+        const L& s = lanes[r];
         if (s.enter > 0) add(s.enter);
         if (ends) add(s.n - 1);
         if (s.last < s.n) add(s.last);

@@ -59,6 +59,21 @@ static VS_INLINE T add_scores(const T* y, const T* u, int K, int Kp, T* v) {
     return high.hmax();
 }
 
+// Rows [0, n) of a sequence or of a chunk, which answers for [enter, last).
+template <class T>
+struct BestLane {
+    int64_t sequence;     // or -1: a chunk
+    int64_t begin, edge;  // the position of row 0, and the edge into it
+    int64_t n, enter, last;
+    bool head, tail;  // does it begin where the sequence does, and end there?
+    const T* before;  // the row before row 0, or null: nothing, or a guess
+    T *entry, *left;  // (Kp,) where the row before its own part goes, and the last of it; or null
+    int state;        // at the last row, -1: the best
+    int into;         // before its own part, -1: not known
+    bool dead;        // nothing is possible at its end
+    double score;     // of a sequence
+};
+
 // v_i, position by position. CENTRED: each row less its largest entry, which keeps scores near
 // zero.
 template <bool CENTRED, class In, class T>

@@ -10,24 +10,12 @@
 #pragma once
 
 #include "core/sum.h"
+#include "forest/best_abreast.h"
 #include "forest/level.h"
 #include "forest/path_best.h"
 #include "forest/path_cut.h"
 
 namespace VS_NS {
-
-// Rows [0, n) of a sequence or of a chunk, which answers for [enter, last).
-template <class T>
-struct BestLane {
-    int64_t position, edge;  // of row 0, and the edge into it
-    int64_t n, enter, last;
-    bool head, tail;  // does it begin where the sequence does, and end there?
-    const T* before;  // the row before row 0, or null: nothing, or a guess
-    T* rows;          // (n, stride)
-    int state;        // at the last row, -1: the best
-    int into;         // before its own part, -1: not known
-    bool dead;        // nothing is possible at its end
-};
 
 template <class In>
 class BestTasks {
@@ -38,6 +26,7 @@ class BestTasks {
           c_(pass->model.arrays),
           v_(in, pass->scores),
           trace_(in, pass->scores),
+          abreast_(in, pass->scores),
           ticker_(pass->control, worker == 0, c_.n_labels),
           scratch_(pass->scratch[worker]),
           backoff_(pass->backoff + worker),
@@ -64,52 +53,91 @@ class BestTasks {
     }
 
   private:
-    static constexpr int kMost = vs::kBestTogether;
-
     void no_memory() { pass_->control->stop.store(2); }
 
     BestLane<In> part_of(int64_t sequence, int64_t begin, int64_t end) const {
         const int64_t first = c_.offset[sequence], n = c_.offset[sequence + 1] - first;
-        const int64_t edge = (c_.per_edge ? c_.edge[sequence] : 0) + begin - 1;
-        return {first + begin, edge,    end - begin, 0,  end - begin, begin == 0,
-                end == n,      nullptr, nullptr,     -1, -1,          false};
+        BestLane<In> s = {};
+        s.sequence = -1;
+        s.begin = first + begin;
+        s.edge = (c_.per_edge ? c_.edge[sequence] : 0) + begin - 1;
+        s.n = s.last = end - begin;
+        s.head = begin == 0;
+        s.tail = end == n;
+        s.state = s.into = -1;
+        return s;
+    }
+    BestLane<In> whole(int64_t sequence) const {
+        BestLane<In> s = part_of(sequence, 0, c_.offset[sequence + 1] - c_.offset[sequence]);
+        s.sequence = sequence;
+        return s;
+    }
+    BestLane<In> chunk_of(int64_t chunk) const {
+        const vs::Chunk& part = pass_->chunk[chunk];
+        BestLane<In> s = part_of(part.sequence, part.begin, part.end);
+        s.enter = part.first - part.begin;
+        s.last = part.last - part.begin;
+        if (s.enter > 0) s.entry = cut_row(chunk, CutRow::kEntryForward);
+        s.left = cut_row(chunk, CutRow::kLeftForward);
+        return s;
     }
     In* cut_row(int64_t chunk, CutRow which) const {
         return VS_NS::cut_row<In>(pass_, stride_, chunk, which);
     }
 
     void groups(bool chunks, int64_t first, int64_t last) {
+        const int64_t most = vs::best_together(c_);
+        BestLane<In> lanes[vs::kMostTogether];
         for (int64_t i = first, next; i < last; i = next) {
-            next = chunks             ? i + vs::chunks_together(pass_->chunk, i, last, kMost)
-                   : last - i < kMost ? last
-                                      : i + kMost;
-            const vs::Scratch::Mark mark = scratch_.mark();
-            BestLane<In> lanes[kMost];
+            next = chunks            ? i + vs::chunks_together(pass_->chunk, i, last, most)
+                   : last - i < most ? last
+                                     : i + most;
             const int m = static_cast<int>(next - i);
             for (int r = 0; r < m; ++r) {
-                if (chunks) {
-                    const vs::Chunk& part = pass_->chunk[i + r];
-                    lanes[r] = part_of(part.sequence, part.begin, part.end);
-                    lanes[r].enter = part.first - part.begin;
-                    lanes[r].last = part.last - part.begin;
-                } else {
-                    const int64_t s = pass_->order[i + r];
-                    lanes[r] = part_of(s, 0, c_.offset[s + 1] - c_.offset[s]);
-                }
+                lanes[r] = chunks ? chunk_of(i + r) : whole(pass_->order[i + r]);
             }
-            if (!run(lanes, m)) return;
+            if (!run_all(lanes, m)) return;
             for (int r = 0; r < m; ++r) {
-                chunks ? keep(lanes[r], i + r, true) : finish(lanes[r], pass_->order[i + r]);
+                chunks ? keep(lanes[r], i + r) : finish(lanes[r]);
             }
-            scratch_.rewind(mark);
         }
     }
 
-    // Rows, then states, of lanes[0..m). False: stopped.
+    // Rows, then states, of lanes[0..m), as many side by side as that pays for. False: stopped.
+    bool run_all(BestLane<In>* lanes, int m) {
+        constexpr int kRows = vs::kBestTogether;
+        for (int first = 0, size; first < m; first += size) {
+            BestLane<In>* const some = lanes + first;
+            const int left = m - first;
+            const vs::Scratch::Mark mark = scratch_.mark();
+            size = left < abreast_.N ? left : abreast_.N;
+            const bool abreast = abreast_.serves() && abreast_.pays(some, size);
+            if (!abreast) size = left < kRows ? left : kRows;
+            if (!(abreast ? run_abreast(some, size) : run(some, size))) return false;
+            scratch_.rewind(mark);
+        }
+        return true;
+    }
+    bool run_abreast(BestLane<In>* lanes, int m) {
+        if (!abreast_.open(lanes, m, lanes[0].sequence >= 0, scratch_)) {
+            no_memory();
+            return false;
+        }
+        if (!abreast_.forward(ticker_)) return false;
+        for (int r = 0; r < m; ++r) {
+            const BestLane<In>& s = lanes[r];
+            if (s.entry) abreast_.row(r, s.enter - 1, s.entry);
+            if (s.left) abreast_.row(r, s.last - 1, s.left);
+        }
+        return abreast_.backward(ticker_, pass_->states);
+    }
+
+    // The same, row by row, of at most kBestTogether lanes.
     bool run(BestLane<In>* lanes, int m) {
+        In* rows[vs::kBestTogether];
         int64_t longest = 0;
         for (int r = 0; r < m; ++r) {
-            lanes[r].rows = scratch_.array<In>(lanes[r].n * stride_);
+            rows[r] = scratch_.array<In>(lanes[r].n * stride_);
             longest = lanes[r].n > longest ? lanes[r].n : longest;
         }
         if (scratch_.failed) {
@@ -121,17 +149,19 @@ class BestTasks {
             for (int r = 0; r < m; ++r) {
                 const BestLane<In>& s = lanes[r];
                 if (i >= s.n) continue;
-                In* v = s.rows + i * stride_;
-                v_.row(s.position + i, s.edge + i, s.head && i == 0, s.tail && i == s.n - 1,
+                In* v = rows[r] + i * stride_;
+                v_.row(s.begin + i, s.edge + i, s.head && i == 0, s.tail && i == s.n - 1,
                        i > 0 ? v - stride_ : s.before, v);
             }
         }
-        int64_t left[kMost];
-        int state[kMost];
+        int64_t left[vs::kBestTogether];
+        int state[vs::kBestTogether];
         bool going = false;
         for (int r = 0; r < m; ++r) {
             BestLane<In>& s = lanes[r];
-            const In* v = s.rows + (s.n - 1) * stride_;
+            if (s.entry) copy(rows[r] + (s.enter - 1) * stride_, s.entry);
+            if (s.left) copy(rows[r] + (s.last - 1) * stride_, s.left);
+            const In* v = rows[r] + (s.n - 1) * stride_;
             state[r] = s.state >= 0 ? s.state : row_argmax(v, in_.c.n_labels);
             s.dead = !(v[state[r]] > Input<In>::forbidden());
             left[r] = s.dead ? 0 : s.n;
@@ -144,8 +174,8 @@ class BestTasks {
                 BestLane<In>& s = lanes[r];
                 if (left[r] == 0) continue;
                 const int64_t i = --left[r];
-                if (i < s.last) pass_->states[s.position + i] = state[r];
-                const In* x = i > 0 ? s.rows + (i - 1) * stride_ : s.before;
+                if (i < s.last) pass_->states[s.begin + i] = state[r];
+                const In* x = i > 0 ? rows[r] + (i - 1) * stride_ : s.before;
                 if (x != nullptr) state[r] = trace_.step(x, s.edge + i, state[r]);
                 if (i == s.enter) {
                     if (x != nullptr) s.into = state[r];
@@ -154,25 +184,22 @@ class BestTasks {
                 going |= left[r] > 0;
             }
         }
+        for (int r = 0; r < m; ++r) {
+            BestLane<In>& s = lanes[r];
+            if (s.sequence >= 0) s.score = s.dead ? -INFINITY : score(s.sequence);
+        }
         return true;
     }
 
     // Keeps how a chunk has ended.
-    void keep(const BestLane<In>& s, int64_t chunk, bool guessed) {
+    void keep(const BestLane<In>& s, int64_t chunk) {
         vs::ChunkEnd& end = pass_->chunk_end[chunk];
         end.status = s.dead ? vs::kInfeasible : vs::kOk;
         end.into = s.into;
-        if (guessed && s.enter > 0) {
-            copy(s.rows + (s.enter - 1) * stride_, cut_row(chunk, CutRow::kEntryForward));
-        }
-        copy(s.rows + (s.last - 1) * stride_, cut_row(chunk, CutRow::kLeftForward));
     }
+    void finish(const BestLane<In>& s) { pass_->log_z[s.sequence] = s.score; }
     void copy(const In* x, In* to) const {
         std::memcpy(to, x, sizeof(In) * static_cast<size_t>(stride_));
-    }
-
-    void finish(const BestLane<In>& s, int64_t sequence) {
-        pass_->log_z[sequence] = s.dead ? -INFINITY : score(sequence);
     }
 
     // The score of the states of a sequence, added up from its end.
@@ -224,7 +251,8 @@ class BestTasks {
         s.last = part.last - part.first;
         if (part.first > 0) s.before = cut_row(chunk - 1, CutRow::kLeftForward);
         if (backward) s.state = pass_->chunk_end[chunk + 1].into;
-        if (run(&s, 1)) keep(s, chunk, false);
+        s.left = cut_row(chunk, CutRow::kLeftForward);
+        if (run(&s, 1)) keep(s, chunk);
     }
 
     // How far a guess runs until its rows are the true ones, at most `farthest` + 1.
@@ -239,7 +267,7 @@ class BestTasks {
             const int64_t to = i % 2 * stride_, from = stride_ - to;
             for (int r = 0; r < (i < kBefore ? 1 : 2); ++r) {
                 if (!ticker_.go_on()) return 0;
-                v_.row(s.position + i, s.edge + i, false, false,
+                v_.row(s.begin + i, s.edge + i, false, false,
                        i > (r == 0 ? 0 : kBefore) ? rows[r] + from : nullptr, rows[r] + to);
             }
             if (i >= kBefore && same(rows[0] + to, rows[1] + to)) return i - kBefore + 1;
@@ -267,6 +295,7 @@ class BestTasks {
     const vs::Chains& c_;
     Prefixes<true, In, In> v_;
     BackTrace<In> trace_;
+    BestAbreast<In> abreast_;
     Ticker ticker_;
     vs::Scratch& scratch_;
     vs::ScanBackoff* backoff_;

@@ -34,7 +34,7 @@ bool PathCall::best() {
 void PathCall::best_states(PathPass& p, const std::vector<int64_t>& some, bool may_cut) {
     std::vector<int64_t> order = by_length(some);
     const Cuts cuts = may_cut ? cut(order, p, Verb::kPathBestProbe) : Cuts();
-    const ForestPlan whole = plan_best(c_, order, cuts);
+    const ForestPlan whole = plan_best(c_, order, cuts, r_.threads);
     std::vector<ChunkEnd> ends(cuts.chunk.size());
     std::vector<double> rows(cut_rows(c_.dtype) * cuts.chunk.size());
     p.order = order.data();

@@ -107,22 +107,6 @@ ForestPlan plan_path(const Chains& c, const std::vector<int64_t>& order, const C
     return plan;
 }
 
-ForestPlan plan_best(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts) {
-    ForestPlan plan;
-    const double cost = position_cost(c.n_labels);
-    plan.nanoseconds = cost * static_cast<double>(c.n_positions);
-    add_chunks(cuts, kBestTogether, cost, 1e300, plan,
-               [](const Chunk& part) { return static_cast<double>(part.end - part.begin - 1); });
-    plan.tasks.reserve(plan.tasks.size() + static_cast<int64_t>(order.size() - cuts.end.size()));
-    for (size_t i = cuts.end.size(); i < order.size(); ++i) {
-        const int64_t at = static_cast<int64_t>(i);
-        plan.tasks.add(TaskKind::kSequences, at, at + 1,
-                       static_cast<double>(length(c, order[i]) - 1));
-    }
-    plan.tasks.finish();
-    return plan;
-}
-
 namespace {
 
 // Adds groups of the sequences from `first` on, at most `together`, so that every thread has some.
@@ -143,6 +127,18 @@ void add_groups(const Chains& c, const std::vector<int64_t>& order, size_t first
 }
 
 }  // namespace
+
+ForestPlan plan_best(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts,
+                     int threads) {
+    ForestPlan plan;
+    const double cost = position_cost(c.n_labels);
+    const int64_t together = best_together(c);
+    plan.nanoseconds = cost * static_cast<double>(c.n_positions);
+    add_chunks(cuts, together, cost, 1e300, plan,
+               [](const Chunk& part) { return static_cast<double>(part.end - part.begin - 1); });
+    add_groups(c, order, cuts.end.size(), threads, together, plan);
+    return plan;
+}
 
 ForestPlan plan_samples(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts,
                         int threads, int64_t together, int64_t size) {

@@ -36,10 +36,11 @@ double node_cost(int64_t labels);  // in trees
 ForestPlan plan_path(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts,
                      int threads, bool split, bool narrow, int64_t expectations, double slower);
 
-// Passes to the best states: groups of chunks, and sequences.
-ForestPlan plan_best(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts);
+// Passes to the best states: groups of chunks, and of sequences, so that every thread has some.
+ForestPlan plan_best(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts,
+                     int threads);
 
-// Samples: groups of chunks, and of sequences, at most `together`, so that every thread has some.
+// Samples likewise, at most `together` side by side.
 ForestPlan plan_samples(const Chains& c, const std::vector<int64_t>& order, const Cuts& cuts,
                         int threads, int64_t together, int64_t size);
 

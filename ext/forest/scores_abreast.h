@@ -41,9 +41,10 @@ class ScoresAbreast {
         return x_ != nullptr && row_ != nullptr && (masked_ != nullptr) == masks;
     }
     // Points at the scores of row i; lanes that have ended go on with those of the longest.
-    void aim(const D& d, const Lane<D>* lanes, int m, int longest, int64_t i) {
+    template <class L>
+    void aim(const D& d, const L* lanes, int m, int longest, int64_t i) {
         for (int r = 0; r < N; ++r) {
-            const Lane<D>& s = lanes[r < m && i < lanes[r].n ? r : longest];
+            const L& s = lanes[r < m && i < lanes[r].n ? r : longest];
             const bool head = i == 0 && s.head, tail = i == s.n - 1 && s.tail;
             const int64_t first = (s.begin + i) * d.K;
             from_[r] = d.in.unary + first;

@@ -11,6 +11,8 @@ constexpr int kMostTogether = 32;
 constexpr int64_t kFewLabels = 24;
 // Labels up to which a sequence goes in each lane of the widest vector (path_abreast.h).
 constexpr int64_t kAbreast32 = 112, kAbreast64 = 56;
+// The same of best scores (best_abreast.h).
+constexpr int64_t kBestAbreast32 = 56, kBestAbreast64 = 28;
 
 // Messages of a lane that take no more lie beside those of the others; longer ones apart.
 constexpr int64_t kStoredBytes = int64_t{256} << 10;
@@ -19,8 +21,7 @@ constexpr int64_t kStoredTogether = int64_t{4} << 20;
 // The same for chunks, which are longer for less of them to run in.
 constexpr int64_t kChunkBytes = int64_t{512} << 10;
 
-// How many sequences, or chunks, a pass to the best states takes side by side: none waits for the
-// other.
+// How many rows of best scores are made in turn, so that none waits for the other.
 constexpr int kBestTogether = 4;
 
 // Few while a table stays near the core, more where each reading of it costs more than a product.
@@ -33,6 +34,13 @@ inline int64_t sequences_together(const Chains& c, bool narrow) {
     const int64_t bytes = 8 * c.n_labels * c.n_labels;
     if (c.per_edge || bytes <= int64_t{1} << 20) return 4;
     return bytes <= int64_t{8} << 20 ? 16 : kMostTogether;
+}
+
+// The same of passes to the best states.
+inline int64_t best_together(const Chains& c) {
+    const int64_t most = c.dtype == kFloat32 ? kBestAbreast32 : kBestAbreast64;
+    if (c.sparse || c.per_edge || c.n_labels > most) return kBestTogether;
+    return c.dtype == kFloat32 ? 16 : 8;
 }
 
 }  // namespace vs

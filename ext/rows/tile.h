@@ -23,6 +23,10 @@ struct SumProduct {
         return V::fma(x, e, acc);
     }
     template <class V>
+    static VS_INLINE V plus(V x, V y) {
+        return x + y;
+    }
+    template <class V>
     static VS_INLINE auto reduce(V acc) {
         return acc.hsum();
     }
@@ -37,6 +41,10 @@ struct MaxSum {
     template <class V>
     static VS_INLINE V accumulate(V x, V e, V acc) {
         return V::max(acc, x + e);
+    }
+    template <class V>
+    static VS_INLINE V plus(V x, V y) {
+        return V::max(x, y);
     }
     template <class V>
     static VS_INLINE auto reduce(V acc) {

@@ -9,50 +9,51 @@
 namespace VS_NS {
 
 // The sum of vectors that would be the lanes of one, as hsum() makes it.
-template <class V>
+template <class A = SumProduct, class V>
 VS_INLINE V fold_apart(V (&part)[V::N]) {
     constexpr int N = V::N;
     if constexpr (N >= 16) {
-        each<8>([&](auto j) VS_INLINE_LAMBDA { part[j] = part[j] + part[j + 8]; });
+        each<8>([&](auto j) VS_INLINE_LAMBDA { part[j] = A::plus(part[j], part[j + 8]); });
     }
     if constexpr (N >= 8) {
-        each<4>([&](auto j) VS_INLINE_LAMBDA { part[j] = part[j] + part[j + 4]; });
+        each<4>([&](auto j) VS_INLINE_LAMBDA { part[j] = A::plus(part[j], part[j + 4]); });
     }
-    return (part[0] + part[2]) + (part[1] + part[3]);
+    return A::plus(A::plus(part[0], part[2]), A::plus(part[1], part[3]));
 }
 
 // y (M, N): columns that lie in a row of a tile, whose rows are summed up in blocks.
-template <int M, class T>
+template <class A, int M, class T>
 VS_INLINE void columns_abreast(int K, int width, int block, const T* e, const T* a, T* y) {
     using V = Vec<T>;
     for (int l = 0; l < K;) {
         const bool more = l > 0;
         const int end = K - l < block ? K : l + block;
         V sum[M];
-        each<M>([&](auto j) VS_INLINE_LAMBDA { sum[j] = V::set1(T(0)); });
+        each<M>([&](auto j) VS_INLINE_LAMBDA { sum[j] = V::set1(A::template zero<T>()); });
         for (; l < end; ++l, e += width) {
             const V x = V::load(a + l * V::N);
-            each<M>([&](auto j) VS_INLINE_LAMBDA { sum[j] = V::fma(x, V::set1(e[j]), sum[j]); });
+            each<M>([&](auto j)
+                        VS_INLINE_LAMBDA { sum[j] = A::accumulate(x, V::set1(e[j]), sum[j]); });
         }
         each<M>([&](auto j) VS_INLINE_LAMBDA {
-            (more ? V::load(y + j * V::N) + sum[j] : sum[j]).store(y + j * V::N);
+            (more ? A::plus(V::load(y + j * V::N), sum[j]) : sum[j]).store(y + j * V::N);
         });
     }
 }
 
 // y (K, N) = messages out of a (K, N) through a table of one tile.
-template <class T>
+template <class A = SumProduct, class T>
 void send_abreast(const Tiling<T>& g, const T* e, const T* a, T* y) {
     using V = Vec<T>;
     constexpr int N = V::N;
-    const int K = g.K, width = g.width(0), block = rows_of_block<T>(width);
+    const int K = g.K, width = g.width(0), block = A::kManyRows ? rows_of_block<T>(width) : K;
     const int columns = g.lone ? K - 1 : K;
     int k = 0;
-    for (; k + 8 <= columns; k += 8) columns_abreast<8>(K, width, block, e + k, a, y + k * N);
+    for (; k + 8 <= columns; k += 8) columns_abreast<A, 8>(K, width, block, e + k, a, y + k * N);
     switch (columns - k) {
-#define VS_COLUMNS(M)                                             \
-    case M:                                                       \
-        columns_abreast<M>(K, width, block, e + k, a, y + k * N); \
+#define VS_COLUMNS(M)                                                \
+    case M:                                                          \
+        columns_abreast<A, M>(K, width, block, e + k, a, y + k * N); \
         break;
         VS_COLUMNS(1)
         VS_COLUMNS(2)
@@ -65,15 +66,15 @@ void send_abreast(const Tiling<T>& g, const T* e, const T* a, T* y) {
     }
     if (!g.lone) return;
     V part[N];
-    each<N>([&](auto j) VS_INLINE_LAMBDA { part[j] = V::set1(T(0)); });
+    each<N>([&](auto j) VS_INLINE_LAMBDA { part[j] = V::set1(A::template zero<T>()); });
     e += g.lone_offset();
     for (int l0 = 0; l0 < K; l0 += N) {
         each<N>([&](auto j) VS_INLINE_LAMBDA {
             const int l = l0 + j;
-            if (l < K) part[j] = V::fma(V::load(a + l * N), V::set1(e[l]), part[j]);
+            if (l < K) part[j] = A::accumulate(V::load(a + l * N), V::set1(e[l]), part[j]);
         });
     }
-    fold_apart(part).store(y + (K - 1) * N);
+    fold_apart<A>(part).store(y + (K - 1) * N);
 }
 
 }  // namespace VS_NS

@@ -1,0 +1,128 @@
+"""The best states of few labels: sequences, or chunks, in the lanes of vectors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from checks import assert_same_bits, chain, refused
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import Arrays, first_infeasible
+from strategies import chains, examples, random_chain
+
+import valuesparse as vs
+
+pytestmark = pytest.mark.simd
+
+#: As many sequences as fill lanes, some more than that, and too few.
+LENGTHS = [
+    [7] * 8,
+    [9, 9, 8, 8, 7, 7, 6, 5, 3, 2, 1, 0],
+    [40, 12, 12, 11, 1],
+    [33, 2, 1],
+    [19] * 5 + [18] * 6 + [16, 9, 8, 1, 1, 1, 1],
+    [13] * 12 + [12] * 5,
+]
+#: On both sides of what one register looks up, two, and what goes side by side at all.
+LABELS = [1, 2, 3, 7, 8, 9, 15, 16, 17, 24, 25, 28, 29, 49, 56, 57]
+
+
+def local_scores(one: Arrays) -> np.ndarray:
+    """Return the scores of states of one sequence, added up in the type of its arrays."""
+    local = one.unary.copy()
+    if len(local):
+        for at, row in ((0, one.start), (-1, one.end)):
+            if row is not None:
+                local[at] += row
+    return local if one.allowed is None else np.where(one.allowed, local, -np.inf)
+
+
+def best_states(one: Arrays) -> np.ndarray:
+    """Return the best states of one sequence: the first among equals, from the end on.
+
+    Rows are less their largest entry, as docs/chains.md has it.
+    """
+    local = local_scores(one)
+    rows = list[np.ndarray]()
+    for scores in local:
+        v = scores if not rows else scores + (rows[-1][:, None] + one.transition).max(axis=0)
+        rows.append(v - v.max())
+    states = np.empty(len(rows), dtype=np.int64)
+    for i in reversed(range(len(rows))):
+        follows = i + 1 < len(rows)
+        states[i] = np.argmax(rows[i] + one.transition[:, states[i + 1]] if follows else rows[i])
+    return states
+
+
+def assert_as_alone(model: Arrays) -> None:
+    each = [model.sequence(at) for at in range(len(model.lengths))]
+    alone = [vs.decode(chain(one), threads=1) for one in each]
+    for threads in (1, 3):
+        got = vs.decode(chain(model), threads=threads)
+        assert_same_bits(got.states, np.concatenate([d.states for d in alone]))
+        assert_same_bits(got.score, np.concatenate([d.score for d in alone]))
+    np.testing.assert_array_equal(got.states, np.concatenate([best_states(one) for one in each]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", LABELS)
+def test_as_each_alone(k: int, dtype: type) -> None:
+    rng = np.random.default_rng(k)
+    for lengths in LENGTHS:
+        for scale, masks in ((1.0, False), (300.0, False), (1.0, k > 6)):
+            assert_as_alone(
+                random_chain(rng, lengths, k, scale=scale, masks=masks, ends=masks, dtype=dtype)
+            )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", LABELS)
+def test_the_first_among_equals(k: int, dtype: type) -> None:
+    rng = np.random.default_rng(k)
+    for lengths in LENGTHS:
+        model = random_chain(rng, lengths, k, dtype=dtype)
+        model.unary[:] = rng.integers(-1, 2, model.unary.shape)
+        model.transition[:] = rng.integers(-1, 2, model.transition.shape)
+        model.unary[rng.random(len(model.unary)) < 0.3] = rng.choice([0.0, -0.0])
+        assert_as_alone(replace(model, start=None, end=None))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("forbidden", "extreme"), [(0.02, 0.0), (0.2, 0.0), (0.0, 0.1)])
+def test_what_is_forbidden_and_far_apart(forbidden: float, extreme: float, dtype: type) -> None:
+    rng = np.random.default_rng(1)
+    held = 0
+    for k in LABELS[1:]:
+        for lengths in LENGTHS:
+            model = random_chain(rng, lengths, k, forbidden=forbidden, extreme=extreme, dtype=dtype)
+            if first_infeasible(model) is None:
+                assert_as_alone(model)
+                held += 1
+    assert held > 40
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_lane_in_which_all_is_forbidden(dtype: type) -> None:
+    rng = np.random.default_rng(2)
+    for k in (2, 9, 20):
+        for dead in (0, 3, 7):
+            model = random_chain(rng, [11, 10, 10, 9, 9, 8, 8, 6], k, dtype=dtype)
+            at = int(model.lengths[:dead].sum())
+            model.unary[at + 4] = -np.inf
+            with refused(vs.InfeasibleError) as info:
+                vs.decode(chain(model))
+            assert (info.value.sequence, info.value.position) == (dead, 4)
+
+
+@given(chains(max_labels=5, max_length=9, max_sequences=12), st.integers(1, 3))
+@examples(300)
+def test_any_batch(model: Arrays, threads: int) -> None:
+    """−inf, 10,000s, ties, masks, float32, tables of edges, empty sequences."""
+    if first_infeasible(model) is not None or not len(model.lengths):
+        return
+    each = [vs.decode(chain(model.sequence(at))) for at in range(len(model.lengths))]
+    got = vs.decode(chain(model), threads=threads)
+    assert_same_bits(got.states, np.concatenate([d.states for d in each]))
+    assert_same_bits(got.score, np.concatenate([d.score for d in each]))
