@@ -47,18 +47,20 @@ void columns_of(const T* table, int64_t K, int64_t stride, T* columns) {
     }
 }
 
-// `failed` of the scratch: no memory.
-Scores scores_of(const PackTable& packing, const Chains& c, int compute, bool columns, Scratch& s) {
+// `columns`: of chains; `many`: several of its rows may be asked for at once. `failed` of the
+// scratch: no memory.
+Scores scores_of(const PackTable& packing, const Chains& c, int compute, bool columns, bool many,
+                 Scratch& s) {
     const int64_t K = c.n_labels, bytes = compute == kFloat32 ? 4 : 8;
     int64_t stride, size;
     packing.layout(compute, K, &stride, &size);
     Scores scores;
-    if (K <= Scores::kTilesTo) {
+    if (K <= Scores::kTilesTo || many) {
         void* tiles = s.take(size * bytes + 64);
         if (tiles) packing.pack_scores(compute, &c, tiles);
         scores.tiles = tiles;
     }
-    if (K >= Scores::kRowsFrom) {
+    if (K >= Scores::rows_from(compute)) {
         scores.rows = c.transition;
         if (compute != c.dtype) {  // float32 scores, added in double
             double* wide = s.array<double>(K * K);
@@ -67,7 +69,7 @@ Scores scores_of(const PackTable& packing, const Chains& c, int compute, bool co
             scores.rows = wide;
         }
     }
-    if (columns && K < Scores::kRowsFrom && compute == c.dtype) {
+    if (columns && !scores.rows && compute == c.dtype) {
         void* to = s.take(K * stride * bytes);
         if (!to) return scores;
         if (compute == kFloat32) {
@@ -106,7 +108,7 @@ Prepared* prepare(const Chains& c) {
                        : pack_table(p->level->packing, pool(), c, kLinear64, false, 1, p->workspace,
                                     &temporary, &p->packing, &control);
     if (fits && c.transition) {
-        p->scores = scores_of(p->level->packing, c, kFloat64, true, p->workspace);
+        p->scores = scores_of(p->level->packing, c, kFloat64, true, true, p->workspace);
     }
     if (!fits || p->workspace.failed) throw std::bad_alloc();
     return p.release();
@@ -331,8 +333,9 @@ Scores ForestCall::scores(const Chains& table, int compute, bool turned) {
         }
         c.transition = to;
     }
-    const bool columns = !r_.model.layout;  // of chains
-    return s.failed ? Scores() : scores_of(level().packing, c, compute, columns, s);
+    constexpr int64_t kMany = 256;  // positions for which it pays to put a large table into tiles
+    const bool chains = !r_.model.layout, many = chains && c.n_positions >= kMany;
+    return s.failed ? Scores() : scores_of(level().packing, c, compute, chains, many, s);
 }
 
 void ForestCall::add_expectations(const std::vector<double>& sums, int64_t size) {

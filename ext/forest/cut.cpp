@@ -38,7 +38,7 @@ int64_t chunks_of_messages(const Chains& c, int64_t own, int64_t run_in, bool na
 int64_t chunks_of_best(const Chains& c, int64_t own, int64_t run_in) {
     const int64_t together = best_together(c);
     const int64_t wanted = std::max(own / (kBestGroups * together), kLeastTimesOneWay * run_in);
-    const int64_t groups = together > kBestTogether ? 1 : 2;
+    const int64_t groups = together > 4 ? 1 : 2;
     return together * std::max(groups, own / (together * wanted));
 }
 

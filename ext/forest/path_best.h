@@ -85,49 +85,74 @@ class Prefixes {
     Prefixes(const Prefixes&) = delete;
     Prefixes& operator=(const Prefixes&) = delete;
 
-    // False: no memory.
-    bool open(vs::Scratch& scratch, vs::ScanBackoff* backoff) {
-        y_ = scratch.array<T>(3 * static_cast<int64_t>(g_.Kp));
-        if (y_ == nullptr || (table_ && !send_.init(g_, scratch, backoff))) return false;
-        u_ = y_ + g_.Kp;
-        for (int k = 0; k < 2 * g_.Kp; ++k) y_[k] = -static_cast<T>(INFINITY);
+    // For at most `rows` at a time. False: no memory.
+    bool open(int rows, vs::Scratch& scratch, vs::ScanBackoff* backoff) {
+        u_ = scratch.array<T>((2 + rows) * static_cast<int64_t>(g_.Kp));
+        if (u_ == nullptr || (table_ && !send_.init(g_, scratch, backoff))) return false;
+        y_ = u_ + 2 * static_cast<int64_t>(g_.Kp);
+        for (int64_t k = -2 * g_.Kp; k < int64_t{rows} * g_.Kp; ++k) y_[k] = Input<T>::forbidden();
         return true;
     }
-    // The row v (Kp,) of a position: behind the row x, along an edge; or the first, x null.
-    void row(int64_t position, int64_t edge, bool head, bool tail, const T* x, T* v) {
+    // One of them: v (Kp,) is made behind the row x, along an edge; or the first, x null.
+    struct Row {
+        int64_t position, edge;
+        bool head, tail;
+        const T* x;
+        T* v;
+    };
+    void rows(const Row* row, int m) {
+        const T* from[kMostRows];
+        T* to[kMostRows];
+        int sent = 0;
+        for (int r = 0; r < m; ++r) {
+            if (row[r].x == nullptr) continue;
+            from[sent] = row[r].x;
+            to[sent] = y_ + sent * static_cast<int64_t>(g_.Kp);
+            if (!table_) send_edge(row[r], to[sent]);
+            ++sent;
+        }
+        if (table_) send_.send(*table_, sent, from, to);
+        for (int r = 0, next = 0; r < m; ++r) end(row[r], row[r].x ? to[next++] : nullptr);
+    }
+    static constexpr int kMostRows = BestMessages<T>::kMostRows;
+    int stride() const { return g_.Kp; }
+
+  private:
+    void send_edge(const Row& row, T* y) {
+        const int K = g_.K;
+        max_sum_forward(in_.transition + row.edge * K * K, K, g_.Kp, row.x, y, u_ + g_.Kp);
+    }
+    // The row of the message y, or of none, null.
+    void end(const Row& row, const T* y) {
         const int K = g_.K, Kp = g_.Kp;
-        const T lowest = -static_cast<T>(INFINITY);
+        const T lowest = Input<T>::forbidden();
+        T* const v = row.v;
         const T* scores = u_;
-        if (std::is_same_v<T, In> && !in_.decorated(head, tail)) {
-            scores = reinterpret_cast<const T*>(in_.unary + position * K);
+        if (std::is_same_v<T, In> && !in_.decorated(row.head, row.tail)) {
+            scores = reinterpret_cast<const T*>(in_.unary + row.position * K);
         } else {
-            for (int k = 0; k < K; ++k) u_[k] = in_.template score_in<T>(position, k, head, tail);
+            for (int k = 0; k < K; ++k) {
+                u_[k] = in_.template score_in<T>(row.position, k, row.head, row.tail);
+            }
         }
         T top;
-        if (x == nullptr) {
+        if (y == nullptr) {
             for (int k = 0; k < Kp; ++k) v[k] = k < K ? scores[k] : lowest;
             top = row_max(v, K);
         } else {
-            if (table_) {
-                send_.send(*table_, x, y_);
-            } else {
-                max_sum_forward(in_.transition + edge * K * K, K, Kp, x, y_, u_ + Kp);
-            }
-            top = add_scores(y_, scores, K, Kp, v);
+            top = add_scores(y, scores, K, Kp, v);
         }
         if (CENTRED && top > lowest) {
             const Vec<T> most = Vec<T>::set1(top);
             for (int k = 0; k < Kp; k += Vec<T>::N) (Vec<T>::load(v + k) - most).store(v + k);
         }
     }
-    int stride() const { return g_.Kp; }
 
-  private:
     const Input<In>& in_;
     const vs::Scores* table_;
     const Tiling<T> g_;
     BestMessages<T> send_;
-    T *y_ = nullptr, *u_ = nullptr;
+    T *u_ = nullptr, *y_ = nullptr;  // (2, Kp), (rows, Kp)
 };
 
 // The first l with the largest x(l) + column(l); entries of the column lie a row of the table
@@ -223,13 +248,16 @@ static bool prefixes_of(const vs::Chains* c, const vs::Scores* table, int64_t se
                         vs::Control* control, bool caller) {
     const Input<In> in(*c);
     Prefixes<false, In, double> v(in, table);
-    if (rows == nullptr || !v.open(*scratch, backoff)) return false;
+    if (rows == nullptr || !v.open(1, *scratch, backoff)) return false;
     const int64_t begin = c->offset[sequence], n = c->offset[sequence + 1] - begin;
     const int64_t stride = v.stride(), edge = c->per_edge ? c->edge[sequence] : 0;
     Ticker ticker(control, caller, c->n_labels);
     for (int64_t i = 0; i < n && ticker.go_on(); ++i) {
         double* to = rows + i * stride;
-        v.row(begin + i, edge + i - 1, i == 0, i == n - 1, i == 0 ? nullptr : to - stride, to);
+        const double* const x = i == 0 ? nullptr : to - stride;
+        const typename Prefixes<false, In, double>::Row row = {
+            begin + i, edge + i - 1, i == 0, i == n - 1, x, to};
+        v.rows(&row, 1);
     }
     return true;
 }

@@ -34,7 +34,7 @@ class BestTasks {
 
     void task(const vs::Work& work) {
         scratch_.reset();
-        if (!v_.open(scratch_, backoff_) || !trace_.open(scratch_)) return no_memory();
+        if (!v_.open(kRows, scratch_, backoff_) || !trace_.open(scratch_)) return no_memory();
         const int64_t first = work.item.first, last = work.item.last;
         switch (work.verb) {
             case vs::Verb::kPathBest:
@@ -53,6 +53,9 @@ class BestTasks {
     }
 
   private:
+    using Rows = Prefixes<true, In, In>;
+    static constexpr int kRows = Rows::kMostRows;
+
     void no_memory() { pass_->control->stop.store(2); }
 
     BestLane<In> part_of(int64_t sequence, int64_t begin, int64_t end) const {
@@ -105,19 +108,23 @@ class BestTasks {
 
     // Rows, then states, of lanes[0..m), as many side by side as that pays for. False: stopped.
     bool run_all(BestLane<In>* lanes, int m) {
-        constexpr int kRows = vs::kBestTogether;
         for (int first = 0, size; first < m; first += size) {
             BestLane<In>* const some = lanes + first;
             const int left = m - first;
             const vs::Scratch::Mark mark = scratch_.mark();
             size = left < abreast_.N ? left : abreast_.N;
             const bool abreast = abreast_.serves() && abreast_.pays(some, size);
-            if (!abreast) size = left < kRows ? left : kRows;
+            if (!abreast) {
+                const int most = pass_->scores && pass_->scores->rows && scans() ? 1 : kRows;
+                size = left < most ? left : most;
+            }
             if (!(abreast ? run_abreast(some, size) : run(some, size))) return false;
             scratch_.rewind(mark);
         }
         return true;
     }
+    // Do most messages need a few rows of the table? Then nothing is shared by lanes.
+    bool scans() const { return backoff_->length < 8; }
     bool run_abreast(BestLane<In>* lanes, int m) {
         if (!abreast_.open(lanes, m, lanes[0].sequence >= 0, scratch_)) {
             no_memory();
@@ -132,9 +139,9 @@ class BestTasks {
         return abreast_.backward(ticker_, pass_->states);
     }
 
-    // The same, row by row, of at most kBestTogether lanes.
+    // The same, row by row, of at most kRows lanes.
     bool run(BestLane<In>* lanes, int m) {
-        In* rows[vs::kBestTogether];
+        In* rows[kRows];
         int64_t longest = 0;
         for (int r = 0; r < m; ++r) {
             rows[r] = scratch_.array<In>(lanes[r].n * stride_);
@@ -146,16 +153,23 @@ class BestTasks {
         }
         for (int64_t i = 0; i < longest; ++i) {
             if (!ticker_.go_on(m)) return false;
+            typename Rows::Row next[kRows];
+            int count = 0;
             for (int r = 0; r < m; ++r) {
                 const BestLane<In>& s = lanes[r];
                 if (i >= s.n) continue;
-                In* v = rows[r] + i * stride_;
-                v_.row(s.begin + i, s.edge + i, s.head && i == 0, s.tail && i == s.n - 1,
-                       i > 0 ? v - stride_ : s.before, v);
+                In* const v = rows[r] + i * stride_;
+                next[count++] = {s.begin + i,
+                                 s.edge + i,
+                                 s.head && i == 0,
+                                 s.tail && i == s.n - 1,
+                                 i > 0 ? v - stride_ : s.before,
+                                 v};
             }
+            v_.rows(next, count);
         }
-        int64_t left[vs::kBestTogether];
-        int state[vs::kBestTogether];
+        int64_t left[kRows];
+        int state[kRows];
         bool going = false;
         for (int r = 0; r < m; ++r) {
             BestLane<In>& s = lanes[r];
@@ -267,8 +281,11 @@ class BestTasks {
             const int64_t to = i % 2 * stride_, from = stride_ - to;
             for (int r = 0; r < (i < kBefore ? 1 : 2); ++r) {
                 if (!ticker_.go_on()) return 0;
-                v_.row(s.begin + i, s.edge + i, false, false,
-                       i > (r == 0 ? 0 : kBefore) ? rows[r] + from : nullptr, rows[r] + to);
+                const bool first = i == (r == 0 ? 0 : kBefore);
+                const typename Rows::Row next = {
+                    s.begin + i, s.edge + i, false, false, first ? nullptr : rows[r] + from,
+                    rows[r] + to};
+                v_.rows(&next, 1);
             }
             if (i >= kBefore && same(rows[0] + to, rows[1] + to)) return i - kBefore + 1;
         }
@@ -293,7 +310,7 @@ class BestTasks {
     vs::PathPass* pass_;
     const Input<In>& in_;
     const vs::Chains& c_;
-    Prefixes<true, In, In> v_;
+    Rows v_;
     BackTrace<In> trace_;
     BestAbreast<In> abreast_;
     Ticker ticker_;

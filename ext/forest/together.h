@@ -21,9 +21,6 @@ constexpr int64_t kStoredTogether = int64_t{4} << 20;
 // The same for chunks, which are longer for less of them to run in.
 constexpr int64_t kChunkBytes = int64_t{512} << 10;
 
-// How many rows of best scores are made in turn, so that none waits for the other.
-constexpr int kBestTogether = 4;
-
 // Few while a table stays near the core, more where each reading of it costs more than a product.
 // Labels alone decide, so that no thread shows. `narrow`: float32 computes with scores in float64.
 inline int64_t sequences_together(const Chains& c, bool narrow) {
@@ -38,9 +35,10 @@ inline int64_t sequences_together(const Chains& c, bool narrow) {
 
 // The same of passes to the best states.
 inline int64_t best_together(const Chains& c) {
-    const int64_t most = c.dtype == kFloat32 ? kBestAbreast32 : kBestAbreast64;
-    if (c.sparse || c.per_edge || c.n_labels > most) return kBestTogether;
-    return c.dtype == kFloat32 ? 16 : 8;
+    const bool single = c.dtype == kFloat32;
+    if (c.sparse || c.per_edge) return 4;
+    if (c.n_labels <= (single ? kBestAbreast32 : kBestAbreast64)) return single ? 16 : 8;
+    return c.n_labels * c.n_labels * (single ? 4 : 8) <= int64_t{1} << 20 ? 4 : 16;
 }
 
 }  // namespace vs

@@ -50,9 +50,11 @@ inline int ladder(int dtype, bool narrow, int* out) {
 // (sorted_scan.h) row by row with the largest entry of each column. All are of one type.
 struct Scores {
     const void *tiles = nullptr, *rows = nullptr, *tops = nullptr;
-    const void* columns = nullptr;  // (K, stride), -inf beyond: for steps back, below kRowsFrom
-    const ListedScores* listed = nullptr;                      // in place of them
-    static constexpr int64_t kRowsFrom = 128, kTilesTo = 512;  // labels
+    const void* columns = nullptr;  // (K, stride), -inf beyond: for steps back, where no rows are
+    const ListedScores* listed = nullptr;  // in place of them
+    // Labels from which on a scan may be faster, and up to which there are tiles for one row.
+    static int64_t rows_from(int dtype) { return dtype == kFloat32 ? 256 : 128; }
+    static constexpr int64_t kTilesTo = 512;
 };
 
 // Where the scan of sorted_scan.h has not paid it is not tried again for `wait` messages, each time

@@ -21,6 +21,8 @@ namespace VS_NS {
 template <class T>
 class BestMessages {
   public:
+    static constexpr int kMostRows = 16;
+
     // The messages of one table after the other: `open` sets which. False: no memory.
     bool init(const Tiling<T>& g, vs::Scratch& scratch, vs::ScanBackoff* backoff) {
         g_ = &g;
@@ -30,26 +32,23 @@ class BestMessages {
         order_ = scratch.array<int32_t>(BestListed<T>::kLists * g.K);
         return chosen_ && keys_ && order_;
     }
-    void send(const vs::Scores& table, const T* x, T* y) {
-        if (table.listed) return BestListed<T>(*table.listed, keys_, order_).send(x, g_->Kp, y);
-        if (table.rows) {
-            rows_ = static_cast<const T*>(table.rows);
-            tops_ = static_cast<const T*>(table.tops);
-            vs::ScanBackoff& p = *backoff_;
-            if (p.wait > 0) {
-                --p.wait;
-            } else if (scan(x, y)) {
-                p.length = 0;
-                return;
-            } else {
-                p.length = 2 * p.length + 1 < kLongest ? 2 * p.length + 1 : kLongest;
-                p.wait = p.length;
-            }
+    void send(const vs::Scores& table, const T* x, T* y) { send(table, 1, &x, &y); }
+    // Of several rows, at most kMostRows: one reading of the table serves all that need it.
+    void send(const vs::Scores& table, int rows, const T* const* x, T* const* y) {
+        const T* from[kMostRows];
+        T* to[kMostRows];
+        int left = 0;
+        for (int r = 0; r < rows; ++r) {
+            if (alone(table, x[r], y[r])) continue;
+            from[left] = x[r];
+            to[left++] = y[r];
         }
         if (table.tiles) {
-            return messages<MaxSum, T>(*g_, static_cast<const T*>(table.tiles), 1, &x, &y);
+            if (left > 0)
+                messages<MaxSum, T>(*g_, static_cast<const T*>(table.tiles), left, from, to);
+            return;
         }
-        all_rows(x, y);
+        for (int r = 0; r < left; ++r) all_rows(from[r], to[r]);
     }
 
   private:
@@ -96,6 +95,26 @@ class BestMessages {
             default:
                 return take<4, false>(rows, y);
         }
+    }
+
+    // False: the message needs the whole table.
+    bool alone(const vs::Scores& table, const T* x, T* y) {
+        if (table.listed) {
+            BestListed<T>(*table.listed, keys_, order_).send(x, g_->Kp, y);
+            return true;
+        }
+        if (!table.rows) return false;
+        rows_ = static_cast<const T*>(table.rows);
+        tops_ = static_cast<const T*>(table.tops);
+        vs::ScanBackoff& p = *backoff_;
+        if (p.wait > 0) {
+            --p.wait;
+            return false;
+        }
+        const bool found = scan(x, y);
+        p.length = found ? 0 : 2 * p.length + 1 < kLongest ? 2 * p.length + 1 : kLongest;
+        p.wait = p.length;
+        return found;
     }
 
     // A number that a few rows at least reach: the least of the largest in each of kParts parts.

@@ -13,7 +13,7 @@ namespace VS_NS {
 
 // The algebra is a parameter: sum-product on probabilities, max-sum on log-potentials.
 struct SumProduct {
-    static constexpr bool kManyRows = true;
+    static constexpr bool kAnyRows = true;
     template <class T>
     static VS_INLINE T zero() {
         return T(0);
@@ -33,7 +33,7 @@ struct SumProduct {
 };
 
 struct MaxSum {
-    static constexpr bool kManyRows = false;  // decoding sends one message at a time
+    static constexpr bool kAnyRows = false;  // as many rows as a tile takes at once, or one
     template <class T>
     static VS_INLINE T zero() {
         return -static_cast<T>(INFINITY);
@@ -124,10 +124,11 @@ static void tile_kernel(const T* e, int l0, int l1, const T* const* x, T* const*
         }
     }
     each<M>([&](auto m) VS_INLINE_LAMBDA {
-        if (A::kManyRows && l0 > 0) {
-            each<NV>([&](auto j)
-                         VS_INLINE_LAMBDA { acc[m][j] = V::load(y[m] + j * V::N) + acc[m][j]; });
-            if (TAIL) last[m] = H::load(y[m] + NV * V::N) + last[m];
+        if (l0 > 0) {
+            each<NV>([&](auto j) VS_INLINE_LAMBDA {
+                acc[m][j] = A::plus(V::load(y[m] + j * V::N), acc[m][j]);
+            });
+            if (TAIL) last[m] = A::plus(H::load(y[m] + NV * V::N), last[m]);
         }
         each<NV>([&](auto j) VS_INLINE_LAMBDA { acc[m][j].store(y[m] + j * V::N); });
         if (TAIL) last[m].store(y[m] + NV * V::N);
@@ -190,7 +191,7 @@ static VS_INLINE void lone_column(const T* e, int Kp, const T* const* x, T* cons
 template <class A, class T>
 static void messages(const Tiling<T>& g, const T* packed, int rows, const T* const* x,
                      T* const* y) {
-    constexpr int step = A::kManyRows ? kMaxRows : 1;
+    constexpr int step = kMaxRows;
     T* out[step];
     for (int t = 0; t < g.n_tiles; ++t) {
         const T* e = packed + g.offset(t);
@@ -198,18 +199,20 @@ static void messages(const Tiling<T>& g, const T* packed, int rows, const T* con
         const int full = g.tile_full(t);
         const bool tail = g.tile_tail(t);
         const int width = g.width(t);
-        const int block = A::kManyRows ? rows_of_block<T>(width) : g.K;
+        const int block = rows_of_block<T>(width);
         for (int l0 = 0, l1; l0 < g.K; l0 = l1, e += static_cast<int64_t>(block) * width) {
             l1 = g.K - l0 < block ? g.K : l0 + block;
-            for (int r = 0; r < rows; r += step) {
-                const int m = rows - r < step ? rows - r : step;
+            for (int r = 0, m; r < rows; r += m) {
+                m = rows - r >= step ? step : A::kAnyRows ? rows - r : 1;
                 for (int i = 0; i < m; ++i) out[i] = y[r + i] + column;
                 if (m == 1) tile_rows<A, T, 1>(full, tail, e, l0, l1, x + r, out);
-                if constexpr (step >= 2) {
+                if constexpr (step == 2 || (step > 2 && A::kAnyRows)) {
                     if (m == 2) tile_rows<A, T, 2>(full, tail, e, l0, l1, x + r, out);
                 }
-                if constexpr (step >= 4) {
+                if constexpr (step >= 4 && A::kAnyRows) {
                     if (m == 3) tile_rows<A, T, 3>(full, tail, e, l0, l1, x + r, out);
+                }
+                if constexpr (step >= 4) {
                     if (m == 4) tile_rows<A, T, 4>(full, tail, e, l0, l1, x + r, out);
                 }
             }
@@ -218,9 +221,7 @@ static void messages(const Tiling<T>& g, const T* packed, int rows, const T* con
     if (!g.lone) return;
     const T* e = packed + g.lone_offset();
     int r = 0;
-    if constexpr (A::kManyRows) {
-        for (; r + 4 <= rows; r += 4) lone_column<A, T, 4>(e, g.Kp, x + r, y + r, g.K - 1);
-    }
+    for (; r + 4 <= rows; r += 4) lone_column<A, T, 4>(e, g.Kp, x + r, y + r, g.K - 1);
     for (; r < rows; ++r) lone_column<A, T, 1>(e, g.Kp, x + r, y + r, g.K - 1);
 }
 

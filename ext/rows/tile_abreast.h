@@ -46,7 +46,7 @@ template <class A = SumProduct, class T>
 void send_abreast(const Tiling<T>& g, const T* e, const T* a, T* y) {
     using V = Vec<T>;
     constexpr int N = V::N;
-    const int K = g.K, width = g.width(0), block = A::kManyRows ? rows_of_block<T>(width) : K;
+    const int K = g.K, width = g.width(0), block = rows_of_block<T>(width);
     const int columns = g.lone ? K - 1 : K;
     int k = 0;
     for (; k + 8 <= columns; k += 8) columns_abreast<A, 8>(K, width, block, e + k, a, y + k * N);

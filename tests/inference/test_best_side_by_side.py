@@ -116,6 +116,18 @@ def test_one_lane_in_which_all_is_forbidden(dtype: type) -> None:
             assert (info.value.sequence, info.value.position) == (dead, 4)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", [64, 130, 261, 520])
+@pytest.mark.parametrize("peak", [0.0, 12.0])
+def test_rows_of_many_labels_share_a_reading_of_the_table(peak: float, k: int, dtype: type) -> None:
+    """Some messages need all rows of the table, others a few: their sequences go on together."""
+    rng = np.random.default_rng(k)
+    model = random_chain(rng, [25] * 7 + [14] * 6 + [3] * 5, k, forbidden=0.01, dtype=dtype)
+    peaked = rng.random(len(model.unary)) < 0.6
+    model.unary[peaked, rng.integers(0, k, peaked.sum())] += peak
+    assert_as_alone(model)
+
+
 @given(chains(max_labels=5, max_length=9, max_sequences=12), st.integers(1, 3))
 @examples(300)
 def test_any_batch(model: Arrays, threads: int) -> None:

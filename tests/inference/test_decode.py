@@ -351,7 +351,7 @@ MANY = {
 }
 
 
-@pytest.mark.parametrize("labels", [128, 137, 520])
+@pytest.mark.parametrize("labels", [128, 137, 261, 520])
 @pytest.mark.parametrize("kind", MANY)
 def test_many_labels_read_few_rows_and_change_no_bit(
     kind: str, labels: int, rng: np.random.Generator, dtype: type
