@@ -33,7 +33,8 @@ struct BestScores {
     int K, Kp;
 };
 
-template <class In>
+// CENTRED: as Prefixes has it.
+template <class In, bool CENTRED = true>
 class BestAbreast {
   public:
     using V = Vec<In>;
@@ -135,6 +136,20 @@ class BestAbreast {
         return true;
     }
 
+    // Rows of all lanes into to[0..m), (n, Kp) of each.
+    void rows(In* const* to) const {
+        In* at[N];
+        In* unread = y_;  // of lanes that are none, or have ended
+        for (int r = 0; r < m_; ++r) {
+            for (int64_t k = 0; k < lanes_[r].n * g_.Kp; ++k) to[r][k] = Input<In>::forbidden();
+        }
+        for (int64_t i = 0; i < n_; ++i) {
+            for (int r = 0; r < N; ++r) {
+                at[r] = r < m_ && i < lanes_[r].n ? to[r] + i * g_.Kp : unread;
+            }
+            unweave<In, N>(rows_ + i * size_, g_.K, at);
+        }
+    }
     // Row i of lane r into `to` (Kp,).
     void row(int r, int64_t i, In* to) const {
         const In* const v = rows_ + i * size_ + r;
@@ -171,6 +186,7 @@ class BestAbreast {
                         k += N;
                     });
                 }
+                if (!CENTRED) continue;
                 const V top = most_of(high), most = V::where_ge(top, finite, top);
                 for (int k = 0; k < size_; k += N) (V::load(v + k) - most).store(v + k);
             }

@@ -39,11 +39,13 @@ struct Prepared {
 namespace {
 
 // (K, stride) the columns of a table, -inf beyond.
-template <class T>
-void columns_of(const T* table, int64_t K, int64_t stride, T* columns) {
+template <class In, class T>
+void columns_of(const In* table, int64_t K, int64_t stride, T* columns) {
     std::fill_n(columns, K * stride, -std::numeric_limits<T>::infinity());
     for (int64_t l = 0; l < K; ++l) {
-        for (int64_t k = 0; k < K; ++k) columns[k * stride + l] = table[l * K + k];
+        for (int64_t k = 0; k < K; ++k) {
+            columns[k * stride + l] = static_cast<T>(table[l * K + k]);
+        }
     }
 }
 
@@ -69,15 +71,15 @@ Scores scores_of(const PackTable& packing, const Chains& c, int compute, bool co
             scores.rows = wide;
         }
     }
-    if (columns && !scores.rows && compute == c.dtype) {
+    if (columns && !scores.rows) {
         void* to = s.take(K * stride * bytes);
         if (!to) return scores;
-        if (compute == kFloat32) {
-            columns_of(static_cast<const float*>(c.transition), K, stride, static_cast<float*>(to));
-        } else {
-            columns_of(static_cast<const double*>(c.transition), K, stride,
-                       static_cast<double*>(to));
-        }
+        const auto turn = [&](const auto* table) {
+            compute == kFloat32 ? columns_of(table, K, stride, static_cast<float*>(to))
+                                : columns_of(table, K, stride, static_cast<double*>(to));
+        };
+        c.dtype == kFloat32 ? turn(static_cast<const float*>(c.transition))
+                            : turn(static_cast<const double*>(c.transition));
         scores.columns = to;
     }
     void* tops = s.take(stride * bytes);

@@ -16,7 +16,9 @@
 #include "forest/path_island_rows.h"
 #include "forest/path_pass.h"
 #include "forest/path_sample_tasks.h"
+#include "forest/prefixes.h"
 #include "islands/bind.h"
+#include "rows/heads.h"
 #include "rows/arithmetic.h"
 #include "rows/pack.h"
 
@@ -194,6 +196,7 @@ static const vs::Level kLevel = {
     islands<BranchingRows, vs::BranchingPass>,
     weigh,
     prefix_scores,
+    {extend_heads, largest_head},
     best,
     likely,
     list_row,

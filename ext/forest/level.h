@@ -3,6 +3,7 @@
 #pragma once
 
 #include "forest/cut.h"
+#include "forest/nbest.h"
 #include "forest/request.h"
 #include "forest/worth.h"
 #include "islands/rules.h"
@@ -159,10 +160,12 @@ struct Level {
     const IslandVerbs* (*branching_islands)(int arithmetic);  // of a BranchingPass
     // First NaN, +inf or finite number beyond kLargest, or -1 and the largest finite magnitude.
     int64_t (*weigh)(int dtype, const void* x, int64_t n, double* found);
-    // The best score of a prefix that ends in each label: rows (n, stride of float64 in
-    // PackTable::layout), double whatever the model is. table: of doubles, or null.
-    void (*prefix_scores)(const Chains* c, const Scores* table, int64_t sequence, double* rows,
-                          Scratch* scratch, ScanBackoff* backoff, Control* control, int caller);
+    // The best score of a prefix that ends in each label, for m sequences: rows[r] (n, stride of
+    // float64 in PackTable::layout), double whatever the model is. table: of doubles, or null.
+    void (*prefix_scores)(const Chains* c, const Scores* table, const int64_t* sequences, int m,
+                          double* const* rows, Scratch* scratch, ScanBackoff* backoff,
+                          Control* control, int caller);
+    HeadVerbs heads;
     // MAP of trees: upward pass of a block, or its states from those above.
     void (*best)(BranchingPass* pass, bool upward, int64_t block, int worker);
     // The state of each row of a list whose share reaches zeta, or -1; see LikelyRow.

@@ -30,20 +30,24 @@ constexpr int64_t kBest = -1, kNone = -2;  // instead of an entry
 template <class In>
 class Lists {
   public:
-    Lists(const Chains& c, int64_t sequence, const double* rows, int64_t stride, Scratch& scratch,
-          Control& control, bool caller)
-        : c_(c),
-          K_(c.n_labels),
-          begin_(c.offset[sequence]),
-          n_(c.offset[sequence + 1] - begin_),
-          edge_(c.edge[sequence]),
+    Lists(const NBest& call, int64_t sequence, const double* rows, Scratch& scratch, bool caller)
+        : call_(call),
+          c_(call.c),
+          K_(c_.n_labels),
+          begin_(c_.offset[sequence]),
+          n_(c_.offset[sequence + 1] - begin_),
+          edge_(c_.edge[sequence]),
           rows_(rows),
-          stride_(stride),
           scratch_(scratch),
-          control_(control),
           caller_(caller),
+          row_(scratch.array<double>(2 * call.stride)),
           opened_(at(n_ + 1), kNone),
-          path_(at(n_ + 1)) {}
+          path_(at(n_ + 1)) {
+        if (scratch.failed) throw std::bad_alloc();
+        std::fill_n(row_, 2 * call.stride, kNever);
+        cells_.reserve(at(2 * n_ + 2));  // so much for the second best, at least
+        entries_.reserve(at(3 * n_ + 3));
+    }
 
     // The next best configuration: an entry for `trace`, or kNone when there are no more.
     int64_t next() {
@@ -73,7 +77,7 @@ class Lists {
             list.offer[l] = entry;
             list.score[l] =
                 entry == kNone ? kNever : extended(i, list.label, l, entries_[at(entry)].score);
-            take(cell);
+            take(cell, call_.heads.largest(list.score, K_));
         }
         return cells_[0].taken < 0 ? kNone : cells_[0].last;
     }
@@ -111,7 +115,7 @@ class Lists {
     struct Cell {
         int64_t first, last;   // entries of its list
         int64_t sibling;       // another list of the same position, or kNone
-        double* score;         // (K,) of heads
+        double* score;         // (K,) of heads, -inf beyond
         int64_t* offer;        // (K,) what they are
         int32_t label, taken;  // taken: the label of the head that is to be replaced, -1: no more
     };
@@ -133,30 +137,22 @@ class Lists {
         }
         if (unused_ == 0) {  // as much again
             unused_ = std::max<int64_t>(cell, 64);
-            scores_ = scratch_.array<double>(unused_ * K_);
+            scores_ = scratch_.array<double>(unused_ * call_.stride);
             offers_ = scratch_.array<int64_t>(unused_ * K_);
             if (scratch_.failed) throw std::bad_alloc();
         }
         --unused_;
-        double* score = cells_.back().score = scores_ + unused_ * K_;
+        double* score = cells_.back().score = scores_ + unused_ * call_.stride;
         int64_t* offer = cells_.back().offer = offers_ + unused_ * K_;
-        extend_all(i, y, [&](int64_t l, double s) {
-            score[l] = s;
-            offer[l] = kBest;
-        });
-        take(cell);
+        std::fill_n(offer, K_, kBest);
+        take(cell, extend_all(i, y, score));
         return cell;
     }
 
-    // Takes the best head: the lowest label of equals.
-    void take(int64_t cell) {
+    // Takes the head of a label, the best of the list; -1: there is none.
+    void take(int64_t cell, int l) {
         const Cell& list = cells_[at(cell)];
-        const double* heads = list.score;
-        int64_t best = 0;
-        for (int64_t l = 1; l < K_; ++l) best = heads[l] > heads[best] ? l : best;
-        const double s = heads[best];
-        const int32_t l = s > kNever ? static_cast<int32_t>(best) : -1;
-        if (l >= 0) append(cell, {s, list.offer[l], kNone, l});
+        if (l >= 0) append(cell, {list.score[l], list.offer[l], kNone, l});
         cells_[at(cell)].taken = l;
     }
 
@@ -178,24 +174,21 @@ class Lists {
     double extended(int64_t i, int64_t y, int64_t l, double s) const {
         return i == n_ ? s + 0.0 : s + step(i, l, y) + local(i, y);
     }
-    template <class F>
-    void extend_all(int64_t i, int64_t y, F&& put) const {
-        const double* x = rows_ + (i - 1) * stride_;
-        if (i == n_) {
-            for (int64_t l = 0; l < K_; ++l) put(l, x[l] + 0.0);  // -0 as 0
-            return;
-        }
-        const double u = local(i, y);
-        for (int64_t l = 0; l < K_; ++l) put(l, x[l] + step(i, l, y) + u);
+    // The firsts of all lists before, gone on to y at i; returns the best label.
+    int extend_all(int64_t i, int64_t y, double* heads) const {
+        const double* x = rows_ + (i - 1) * call_.stride;
+        return i == n_ ? call_.heads.extend(x, nullptr, 0.0, K_, heads)
+                       : call_.heads.extend(x, column(i, y), local(i, y), K_, heads);
     }
     int64_t best_before(int64_t i, int64_t y) const {
-        int64_t best = 0;
-        double top = kNever;
-        extend_all(i, y, [&](int64_t l, double s) {
-            best = s > top ? l : best;
-            top = std::max(top, s);
-        });
-        return best;
+        return std::max(0, extend_all(i, y, row_ + call_.stride));
+    }
+
+    // The scores of steps to y at i from each label.
+    const double* column(int64_t i, int64_t y) const {
+        if (call_.columns) return call_.columns + y * call_.stride;
+        for (int64_t l = 0; l < K_; ++l) row_[l] = step(i, l, y);
+        return row_;
     }
 
     double step(int64_t i, int64_t l, int64_t y) const {
@@ -218,19 +211,20 @@ class Lists {
         left_ -= K_ + 16;
         if (left_ > 0) return false;
         left_ = kPolled;
-        if (control_.stop.load(std::memory_order_relaxed)) return true;
-        if (!caller_ || !control_.poll || !control_.poll(control_.arg)) return false;
-        control_.stop.store(1);
+        Control& control = call_.control;
+        if (control.stop.load(std::memory_order_relaxed)) return true;
+        if (!caller_ || !control.poll || !control.poll(control.arg)) return false;
+        control.stop.store(1);
         return true;
     }
 
+    const NBest& call_;
     const Chains& c_;
     const int64_t K_, begin_, n_, edge_;
     const double* rows_;
-    const int64_t stride_;
     Scratch& scratch_;
-    Control& control_;
     const bool caller_;
+    double* row_;  // (2, stride) temporary
     int64_t left_ = kPolled;
     int64_t unused_ = 0;  // lists whose heads still have memory
     double* scores_ = nullptr;
@@ -242,32 +236,34 @@ class Lists {
 };
 
 template <class In>
-void n_best_of(const Chains& c, int64_t sequence, int64_t k, const double* rows, int64_t stride,
-               Scratch& scratch, int64_t* states, double* scores, Control& control, bool caller) {
+void n_best_of(const NBest& call, int64_t sequence, const double* rows, Scratch& scratch,
+               bool caller) {
+    const Chains& c = call.c;
     const int64_t begin = c.offset[sequence], n = c.offset[sequence + 1] - begin;
-    Lists<In> lists(c, sequence, rows, stride, scratch, control, caller);
+    Lists<In> lists(call, sequence, rows, scratch, caller);
     int64_t entry = kBest;
-    for (int64_t r = 0; r < k; ++r) {
-        int64_t* x = states + r * c.n_positions + begin;
+    for (int64_t r = 0; r < call.k; ++r) {
+        int64_t* x = call.states + r * c.n_positions + begin;
         if (entry != kNone) entry = lists.next();
-        if (control.stop.load(std::memory_order_relaxed)) return;
+        if (call.control.stop.load(std::memory_order_relaxed)) return;
         if (entry == kNone) {
             std::fill(x, x + n, int64_t{-1});
             continue;
         }
-        scores[r * c.n_sequences + sequence] = lists.score(entry);
+        call.scores[r * c.n_sequences + sequence] = lists.score(entry);
         if (!lists.trace(entry, x)) return;
     }
 }
 
 }  // namespace
 
-void lead_with(const Chains& c, int64_t sequence, int64_t k, const int64_t* path, double score,
-               int64_t* states, double* scores) {
+void lead_with(const NBest& call, int64_t sequence, const int64_t* path, double score) {
+    const Chains& c = call.c;
+    const int64_t k = call.k;
     const int64_t begin = c.offset[sequence], n = c.offset[sequence + 1] - begin;
-    const auto row = [&](int64_t r) { return states + r * c.n_positions + begin; };
+    const auto row = [&](int64_t r) { return call.states + r * c.n_positions + begin; };
     const auto score_of = [&](int64_t r) -> double& {
-        return scores[r * c.n_sequences + sequence];
+        return call.scores[r * c.n_sequences + sequence];
     };
     int64_t at = 0;  // where it stands, or the place of the worst
     while (at < k - 1 && !std::equal(path, path + n, row(at))) ++at;
@@ -281,13 +277,10 @@ void lead_with(const Chains& c, int64_t sequence, int64_t k, const int64_t* path
     for (int64_t r = 1; r < k; ++r) score_of(r) = std::min(score_of(r), score_of(r - 1));
 }
 
-void n_best(const Chains& c, int64_t sequence, int64_t k, const double* rows, int64_t stride,
-            Scratch& scratch, int64_t* states, double* scores, Control& control, bool caller) {
-    if (c.dtype == kFloat32) {
-        n_best_of<float>(c, sequence, k, rows, stride, scratch, states, scores, control, caller);
-    } else {
-        n_best_of<double>(c, sequence, k, rows, stride, scratch, states, scores, control, caller);
-    }
+void n_best(const NBest& call, int64_t sequence, const double* rows, Scratch& scratch,
+            bool caller) {
+    call.c.dtype == kFloat32 ? n_best_of<float>(call, sequence, rows, scratch, caller)
+                             : n_best_of<double>(call, sequence, rows, scratch, caller);
 }
 
 }  // namespace vs

@@ -6,15 +6,33 @@
 
 namespace vs {
 
+// Functions of a SIMD level; both return the first of the largest heads, -1: all are -inf.
+struct HeadVerbs {
+    // heads[l] = x[l] + column[l] + u; without a column x[l] + 0, which makes -0 a 0. All are (K,),
+    // and -inf beyond, up to whole vectors.
+    int (*extend)(const double* x, const double* column, double u, int64_t labels, double* heads);
+    int (*largest)(const double* heads, int64_t labels);
+};
+
+// What lists of one call share.
+struct NBest {
+    const Chains& c;
+    int64_t k;
+    HeadVerbs heads;
+    const double* columns;  // (K, stride) of a table that all edges share, or null
+    int64_t stride;         // of rows, too
+    int64_t* states;        // (k, N)
+    double* scores;         // (k, B)
+    Control& control;
+};
+
 // Fills states[r * N + begin ...] and scores[r * B + sequence], r < k, best first; what does not
 // exist keeps the score -inf and gets states -1. Ties: the lowest labels. `rows`, (n, stride): the
 // best score of a prefix that ends in each label (Level::prefix_scores). Throws bad_alloc.
-void n_best(const Chains& c, int64_t sequence, int64_t k, const double* rows, int64_t stride,
-            Scratch& scratch, int64_t* states, double* scores, Control& control, bool caller);
+void n_best(const NBest& call, int64_t sequence, const double* rows, Scratch& scratch, bool caller);
 
 // Puts a best configuration, and its score, before what n_best found: moves it there, or drops the
 // last for it.
-void lead_with(const Chains& c, int64_t sequence, int64_t k, const int64_t* path, double score,
-               int64_t* states, double* scores);
+void lead_with(const NBest& call, int64_t sequence, const int64_t* path, double score);
 
 }  // namespace vs

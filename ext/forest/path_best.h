@@ -74,6 +74,28 @@ struct BestLane {
     double score;     // of a sequence
 };
 
+// Rows [begin, end) of a sequence, as a chunk that answers for all of them.
+template <class T>
+BestLane<T> best_lane(const vs::Chains& c, int64_t sequence, int64_t begin, int64_t end) {
+    const int64_t first = c.offset[sequence], n = c.offset[sequence + 1] - first;
+    BestLane<T> s = {};
+    s.sequence = -1;
+    s.begin = first + begin;
+    s.edge = (c.per_edge ? c.edge[sequence] : 0) + begin - 1;
+    s.n = s.last = end - begin;
+    s.head = begin == 0;
+    s.tail = end == n;
+    s.state = s.into = -1;
+    return s;
+}
+// A whole sequence.
+template <class T>
+BestLane<T> best_lane(const vs::Chains& c, int64_t sequence) {
+    BestLane<T> s = best_lane<T>(c, sequence, 0, c.offset[sequence + 1] - c.offset[sequence]);
+    s.sequence = sequence;
+    return s;
+}
+
 // v_i, position by position. CENTRED: each row less its largest entry, which keeps scores near
 // zero.
 template <bool CENTRED, class In, class T>
@@ -241,38 +263,6 @@ class BackTrace {
     const int K_, Kp_;
     In* column_ = nullptr;
 };
-
-template <class In>
-static bool prefixes_of(const vs::Chains* c, const vs::Scores* table, int64_t sequence,
-                        double* rows, vs::Scratch* scratch, vs::ScanBackoff* backoff,
-                        vs::Control* control, bool caller) {
-    const Input<In> in(*c);
-    Prefixes<false, In, double> v(in, table);
-    if (rows == nullptr || !v.open(1, *scratch, backoff)) return false;
-    const int64_t begin = c->offset[sequence], n = c->offset[sequence + 1] - begin;
-    const int64_t stride = v.stride(), edge = c->per_edge ? c->edge[sequence] : 0;
-    Ticker ticker(control, caller, c->n_labels);
-    for (int64_t i = 0; i < n && ticker.go_on(); ++i) {
-        double* to = rows + i * stride;
-        const double* const x = i == 0 ? nullptr : to - stride;
-        const typename Prefixes<false, In, double>::Row row = {
-            begin + i, edge + i - 1, i == 0, i == n - 1, x, to};
-        v.rows(&row, 1);
-    }
-    return true;
-}
-
-// As Level::prefix_scores.
-[[maybe_unused]] static void prefix_scores(const vs::Chains* c, const vs::Scores* table,
-                                           int64_t sequence, double* rows, vs::Scratch* scratch,
-                                           vs::ScanBackoff* backoff, vs::Control* control,
-                                           int caller) {
-    const bool ok =
-        c->dtype == vs::kFloat32
-            ? prefixes_of<float>(c, table, sequence, rows, scratch, backoff, control, caller != 0)
-            : prefixes_of<double>(c, table, sequence, rows, scratch, backoff, control, caller != 0);
-    if (!ok) control->stop.store(2);
-}
 
 template <class In, class T>
 static void pack_scores_of(const vs::Chains* c, T* packed) {

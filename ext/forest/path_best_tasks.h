@@ -58,26 +58,9 @@ class BestTasks {
 
     void no_memory() { pass_->control->stop.store(2); }
 
-    BestLane<In> part_of(int64_t sequence, int64_t begin, int64_t end) const {
-        const int64_t first = c_.offset[sequence], n = c_.offset[sequence + 1] - first;
-        BestLane<In> s = {};
-        s.sequence = -1;
-        s.begin = first + begin;
-        s.edge = (c_.per_edge ? c_.edge[sequence] : 0) + begin - 1;
-        s.n = s.last = end - begin;
-        s.head = begin == 0;
-        s.tail = end == n;
-        s.state = s.into = -1;
-        return s;
-    }
-    BestLane<In> whole(int64_t sequence) const {
-        BestLane<In> s = part_of(sequence, 0, c_.offset[sequence + 1] - c_.offset[sequence]);
-        s.sequence = sequence;
-        return s;
-    }
     BestLane<In> chunk_of(int64_t chunk) const {
         const vs::Chunk& part = pass_->chunk[chunk];
-        BestLane<In> s = part_of(part.sequence, part.begin, part.end);
+        BestLane<In> s = best_lane<In>(c_, part.sequence, part.begin, part.end);
         s.enter = part.first - part.begin;
         s.last = part.last - part.begin;
         if (s.enter > 0) s.entry = cut_row(chunk, CutRow::kEntryForward);
@@ -97,7 +80,7 @@ class BestTasks {
                                      : i + most;
             const int m = static_cast<int>(next - i);
             for (int r = 0; r < m; ++r) {
-                lanes[r] = chunks ? chunk_of(i + r) : whole(pass_->order[i + r]);
+                lanes[r] = chunks ? chunk_of(i + r) : best_lane<In>(c_, pass_->order[i + r]);
             }
             if (!run_all(lanes, m)) return;
             for (int r = 0; r < m; ++r) {
@@ -261,7 +244,8 @@ class BestTasks {
     // A chunk from the row that is known to enter it; `backward`: to the state that is known, too.
     void again(int64_t chunk, bool backward) {
         const vs::Chunk& part = pass_->chunk[chunk];
-        BestLane<In> s = part_of(part.sequence, part.first, backward ? part.last : part.end);
+        BestLane<In> s =
+            best_lane<In>(c_, part.sequence, part.first, backward ? part.last : part.end);
         s.last = part.last - part.first;
         if (part.first > 0) s.before = cut_row(chunk - 1, CutRow::kLeftForward);
         if (backward) s.state = pass_->chunk_end[chunk + 1].into;
@@ -276,7 +260,7 @@ class BestTasks {
             no_memory();
             return 0;
         }
-        const BestLane<In> s = part_of(sequence, at, at + kBefore + farthest);
+        const BestLane<In> s = best_lane<In>(c_, sequence, at, at + kBefore + farthest);
         for (int64_t i = 0; i < s.n; ++i) {
             const int64_t to = i % 2 * stride_, from = stride_ - to;
             for (int r = 0; r < (i < kBefore ? 1 : 2); ++r) {

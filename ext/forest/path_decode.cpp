@@ -84,25 +84,47 @@ bool PathCall::n_best(PathPass& p) {
     best_states(p, order_, true);
     if (control_.stop.load()) return true;
     const std::vector<int64_t> order = by_length(order_);
-    const double total = position_cost(c_.n_labels) * static_cast<double>(c_.n_positions);
-    const Plan plan("decode", static_cast<int64_t>(order.size()));
-    run(through(plan, order), threads_for(total, r_.threads), [&](int64_t task, int worker) {
-        const int64_t s = order[at(task)];
-        if (!(score[at(s)] > kNoScore)) return;
+    const ForestPlan plan = plan_best(c_, order, Cuts(), r_.threads);
+    const double* const columns = wide ? static_cast<const double*>(wide->columns) : nullptr;
+    const NBest lists = {c_, k, level().heads, columns, stride, r_.states, log_z_, control_};
+    const auto found = [&](int64_t s) { return score[at(s)] > kNoScore; };
+    const auto task_of = [&](const Item& item, int worker) {
         Scratch& scratch = session_.keep()[worker];
-        try {  // an exception must not leave a worker of the pool
+        int64_t some[kMostTogether];
+        double* rows[kMostTogether];
+        const int64_t most = c_.n_labels <= kBestAbreast64 ? kMostTogether : 1;
+        for (int64_t i = item.first; i < item.last;) {
             scratch.reset();
-            double* rows = scratch.array<double>(length(c_, s) * stride);
-            level().prefix_scores(&c_, wide, s, rows, &scratch, p.backoff + worker, &control_,
+            int m = 0;
+            for (; i < item.last && m < most; ++i) {
+                const int64_t s = order[at(i)];
+                if (found(s)) some[m++] = s;
+            }
+            for (int r = 0; r < m; ++r) {
+                rows[r] = scratch.array<double>(length(c_, some[r]) * stride);
+            }
+            if (scratch.failed) throw std::bad_alloc();
+            level().prefix_scores(&c_, wide, some, m, rows, &scratch, p.backoff + worker, &control_,
                                   worker == 0);
-            if (control_.stop.load() != 0) return;
-            vs::n_best(c_, s, k, rows, stride, scratch, r_.states, log_z_, control_, worker == 0);
-            if (control_.stop.load() != 0) return;
-            lead_with(c_, s, k, first.data() + c_.offset[s], score[at(s)], r_.states, log_z_);
-        } catch (const std::bad_alloc&) {
-            control_.stop.store(2);
+            for (int r = 0; r < m; ++r) {
+                const int64_t s = some[r];
+                if (control_.stop.load() != 0) return;
+                const Scratch::Mark mark = scratch.mark();
+                vs::n_best(lists, s, rows[r], scratch, worker == 0);
+                scratch.rewind(mark);
+                if (control_.stop.load() != 0) return;
+                lead_with(lists, s, first.data() + c_.offset[s], score[at(s)]);
+            }
         }
-    });
+    };
+    run(through(plan.tasks.view("decode"), order), threads_for(plan.nanoseconds, r_.threads),
+        [&](int64_t task, int worker) {
+            try {  // an exception must not leave a worker of the pool
+                task_of(plan.tasks.item(task), worker);
+            } catch (const std::bad_alloc&) {
+                control_.stop.store(2);
+            }
+        });
     return true;
 }
 

@@ -128,6 +128,23 @@ def test_rows_of_many_labels_share_a_reading_of_the_table(peak: float, k: int, d
     assert_as_alone(model)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", [1, 2, 4, 5, 8, 9, 16, 17, 28, 29, 57])
+def test_the_n_best_as_each_alone(k: int, dtype: type) -> None:
+    rng = np.random.default_rng(k)
+    for lengths in LENGTHS:
+        for forbidden in (0.0, 0.02):
+            model = random_chain(rng, lengths, k, forbidden=forbidden, dtype=dtype)
+            if first_infeasible(model) is not None:
+                continue
+            each = [chain(model.sequence(at)) for at in range(len(model.lengths))]
+            alone = [vs.decode(one, n_best=4, threads=1) for one in each]
+            for threads in (1, 3):
+                got = vs.decode(chain(model), n_best=4, threads=threads)
+                assert_same_bits(got.states, np.concatenate([d.states for d in alone], axis=1))
+                assert_same_bits(got.score, np.concatenate([d.score for d in alone], axis=1))
+
+
 @given(chains(max_labels=5, max_length=9, max_sequences=12), st.integers(1, 3))
 @examples(300)
 def test_any_batch(model: Arrays, threads: int) -> None:
