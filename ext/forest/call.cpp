@@ -110,7 +110,7 @@ Prepared* prepare(const Chains& c) {
                        : pack_table(p->level->packing, pool(), c, kLinear64, false, 1, p->workspace,
                                     &temporary, &p->packing, &control);
     if (fits && c.transition) {
-        p->scores = scores_of(p->level->packing, c, kFloat64, true, true, p->workspace);
+        p->scores = scores_of(p->level->packing, c, kFloat64, true, false, p->workspace);
     }
     if (!fits || p->workspace.failed) throw std::bad_alloc();
     return p.release();
@@ -318,10 +318,12 @@ Scores ForestCall::scores(const Chains& table, int compute, bool turned) {
         found.listed = list_scores(*table.sparse, table.dtype, compute, turned, s);
         return found;
     }
+    constexpr int64_t kMany = 256;  // positions for which it pays to put a large table into tiles
+    const bool chains = !r_.model.layout, many = chains && c_.n_positions >= kMany;
     if (compute == kFloat64 && !turned && fitting(r_.prepared, c_) && r_.prepared->scores.tops) {
         Scores ready = r_.prepared->scores;
         if (ready.rows) ready.rows = c_.transition;
-        return ready;
+        if (ready.tiles || !many) return ready;
     }
     const int64_t K = c_.n_labels, width = bytes(table.dtype);
     Chains c = table;
@@ -335,8 +337,6 @@ Scores ForestCall::scores(const Chains& table, int compute, bool turned) {
         }
         c.transition = to;
     }
-    constexpr int64_t kMany = 256;  // positions for which it pays to put a large table into tiles
-    const bool chains = !r_.model.layout, many = chains && c.n_positions >= kMany;
     return s.failed ? Scores() : scores_of(level().packing, c, compute, chains, many, s);
 }
 
