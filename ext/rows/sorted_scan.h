@@ -43,10 +43,10 @@ class BestMessages {
             from[left] = x[r];
             to[left++] = y[r];
         }
-        if (table.tiles) {
-            if (left > 0)
-                messages<MaxSum, T>(*g_, static_cast<const T*>(table.tiles), left, from, to);
-            return;
+        if (left == 0) return;
+        // A large table that serves one row is read as fast as it lies.
+        if (table.tiles && (left > 1 || g_->K <= vs::Scores::kTilesTo)) {
+            return messages<MaxSum, T>(*g_, static_cast<const T*>(table.tiles), left, from, to);
         }
         for (int r = 0; r < left; ++r) all_rows(from[r], to[r]);
     }

@@ -199,7 +199,8 @@ static void messages(const Tiling<T>& g, const T* packed, int rows, const T* con
         const int full = g.tile_full(t);
         const bool tail = g.tile_tail(t);
         const int width = g.width(t);
-        const int block = rows_of_block<T>(width);
+        // One row reads a tile once; which sums are blocks is part of their bits.
+        const int block = rows == 1 && !A::kAnyRows ? g.K : rows_of_block<T>(width);
         for (int l0 = 0, l1; l0 < g.K; l0 = l1, e += static_cast<int64_t>(block) * width) {
             l1 = g.K - l0 < block ? g.K : l0 + block;
             for (int r = 0, m; r < rows; r += m) {
