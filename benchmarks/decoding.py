@@ -10,26 +10,14 @@ thread; the least of some rounds.
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
 
 import numpy as np
+from _costs import fastest
 from _machine import describe, require_quiet
 
 import valuesparse as vs
 
 LENGTH = 25
-
-
-def least(call: Callable[[], object], rounds: int) -> float:
-    """Return the least time of a call in seconds."""
-    call()
-    times = []
-    for _ in range(rounds):
-        begin = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - begin)
-    return min(times)
 
 
 def main() -> None:
@@ -52,7 +40,7 @@ def main() -> None:
         cells = []
         for name, model in (("batch", batch), ("long", vs.Chain(unary, table))):
             for best in options.n_best:
-                took = least(
+                took = fastest(
                     lambda model=model, best=best: vs.decode(model, n_best=best, threads=1),
                     options.rounds,
                 )

@@ -34,6 +34,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from _costs import fastest
 from _counted import Counted, Sentences
 from _machine import describe
 from _tagging import DATA, attributes, read_conll
@@ -96,16 +97,6 @@ def blas(unary: np.ndarray, table: np.ndarray, lengths: np.ndarray) -> np.ndarra
         p = a[i, : alive[i]] * message[: alive[i]]
         a[i, : alive[i]] = p / p.sum(axis=1, keepdims=True)
     return a
-
-
-def fastest(call: Callable[[], object], rounds: int) -> float:
-    """Return the least time of some calls, in seconds."""
-    took = []
-    for _ in range(rounds):
-        begin = time.perf_counter()
-        call()
-        took.append(time.perf_counter() - begin)
-    return min(took)
 
 
 def main() -> None:

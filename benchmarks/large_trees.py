@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import scipy.optimize
+from _costs import fastest
 from _machine import describe
 from _tagging import DATA, attributes, read_conll
 from large_labels import CORPORA, sentences, trained, without_default
@@ -70,16 +70,6 @@ def table_of(lessons: list[Parsed], model: CrfsuiteModel, iterations: int) -> np
     return np.asarray(found.x.reshape(k, k))
 
 
-def fastest(call: Callable[[], object], rounds: int) -> float:
-    """Return the least CPU time of some calls, in seconds."""
-    took = []
-    for _ in range(rounds):
-        begin = time.process_time()
-        call()
-        took.append(time.process_time() - begin)
-    return min(took)
-
-
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--corpus", choices=CORPORA, default="pt_bosque UPOS|FEATS")
@@ -109,7 +99,7 @@ def main() -> None:
     parent, unary, _ = forest(tests, model)
     tree = vs.Tree(parent, unary, table)
     n, messages = tree.n_nodes, 2 * (tree.n_nodes - tree.n_trees)
-    base = fastest(lambda: vs.infer(tree, threads=1), given.rounds)
+    base = fastest(lambda: vs.infer(tree, threads=1), given.rounds, time.process_time)
     print(f"{tree.n_labels} labels, {tree.n_trees} trees, exact {base / n * 1e6:.1f} us a token")
     exact = vs.infer(tree)
     for tol in (1e-1, 1e-2, 1e-3):
@@ -117,9 +107,9 @@ def main() -> None:
         def ask(tol: float = tol) -> vs.TreeResult:
             return vs.infer(tree, tol=tol, threads=1)
 
-        own = fastest(ask, given.rounds)
+        own = fastest(ask, given.rounds, time.process_time)
         with mock.patch.object(_tolerance, "may_pay", return_value=False):
-            other = fastest(ask, given.rounds)
+            other = fastest(ask, given.rounds, time.process_time)
         r = ask()
         assert (np.abs(r.marginals - exact.marginals).max(axis=1) <= r.error).all()
         rows, columns = (r.stats[name] / messages for name in ("rows", "columns"))

@@ -16,6 +16,15 @@ def examples(n: int) -> settings:
     return settings(max_examples=n * settings.default.max_examples // 100)
 
 
+#: As many sequences as fill lanes, some more than that, and too few.
+LANE_LENGTHS = [
+    [7] * 8,
+    [9, 9, 8, 8, 7, 7, 6, 5, 3, 2, 1, 0],
+    [40, 12, 12, 11, 1],
+    [33, 2, 1],
+    [19] * 5 + [18] * 6 + [16, 9, 8, 1, 1, 1, 1],
+    [13] * 12 + [12] * 5,
+]
 #: Scores at which exp() is about to lose float32 (87, 103) or float64 (708, 745), and far beyond.
 EDGES = [87.0, 88.5, 95.0, 103.5, 700.0, 708.5, 720.0, 745.5, 760.0, 10_000.0]
 

@@ -54,12 +54,9 @@ class BestAbreast {
     // Measured: rows of all lanes take as long as so many that are made in turn.
     bool pays(const BestLane<In>* lanes, int m) const {
         const int64_t all = 100 * N, as_many = 120 + 8 * N + 16 * g_.K;
-        int64_t positions = 0, longest = 0;
-        for (int r = 0; r < m; ++r) {
-            positions += lanes[r].n;
-            longest = lanes[r].n > longest ? lanes[r].n : longest;
-        }
-        return 100 * positions > longest * (as_many < all * 9 / 10 ? as_many : all * 9 / 10);
+        const LaneSizes sizes = lane_sizes(lanes, m);
+        return 100 * sizes.positions >
+               sizes.longest * (as_many < all * 9 / 10 ? as_many : all * 9 / 10);
     }
 
     // lanes[0..m), at most N; `scored`: their scores are added up. False: no memory.
@@ -90,10 +87,7 @@ class BestAbreast {
         int64_t stops[4 * N + 1];
         const int n_stops = forward_stops(d_, lanes_, m_, stops);
         for (int64_t i = 0, end; i < n_; i = end) {
-            end = n_;
-            for (int q = 0; q < n_stops; ++q) {
-                if (stops[q] > i && stops[q] < end) end = stops[q];
-            }
+            end = next_stop(stops, n_stops, i, n_);
             scores_.aim(d_, lanes_, m_, longest_, i);
             if (!advance(ticker, i, end)) return false;
         }

@@ -73,6 +73,14 @@ int forward_stops(const D& d, const L* lanes, int m, int64_t* stops) {
     return n;
 }
 
+// The first of those behind position i, at most `last`.
+inline int64_t next_stop(const int64_t* stops, int n, int64_t i, int64_t last) {
+    for (int q = 0; q < n; ++q) {
+        if (stops[q] > i && stops[q] < last) last = stops[q];
+    }
+    return last;
+}
+
 // BOTH: local factors are kept behind the messages, for the way back.
 template <class D, int K, bool BOTH>
 class ForwardFew {

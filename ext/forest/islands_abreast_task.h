@@ -91,15 +91,13 @@ void islands_task(vs::PathPass* pass, const vs::Work& w) {
             const int m = static_cast<int>(w.item.last - first < N ? w.item.last - first : N);
             const vs::Scratch::Mark mark = scratch.mark();
             Lane<D> lanes[N];
-            int64_t positions = 0;
             for (int r = 0; r < m; ++r) {
                 lane_begin(lanes[r], d, c, pass->order[first + r],
                            RowsOf<In>::row(pass->marginals, c.dtype));
-                positions += lanes[r].n;
             }
-            const int64_t longest = lanes[0].n;
-            if (lanes[m - 1].n == 0 || !IslandsAbreast<D>::fits(d, longest) ||
-                !IslandsAbreast<D>::pays(d, positions, longest)) {
+            const LaneSizes sizes = lane_sizes(lanes, m);
+            if (lanes[m - 1].n == 0 || !IslandsAbreast<D>::fits(d, sizes.longest) ||
+                !IslandsAbreast<D>::pays(d, sizes.positions, sizes.longest)) {
                 continue;
             }
             IslandsAbreast<D> group;

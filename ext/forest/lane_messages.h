@@ -110,10 +110,7 @@ class LaneMessages {
         int64_t stops[4 * N + 1];
         const int n_stops = forward_stops(d, lanes_, m_, stops);
         for (int64_t i = 0, end; i < rows_; i = end) {
-            end = i > 0 || rows_ < kFirst ? rows_ : kFirst;
-            for (int q = 0; q < n_stops; ++q) {
-                if (stops[q] > i && stops[q] < end) end = stops[q];
-            }
+            end = next_stop(stops, n_stops, i, i > 0 || rows_ < kFirst ? rows_ : kFirst);
             scores_.aim(d, lanes_, m_, 0, i);
             const In* x = nullptr;
             for (int64_t j = i; j < end; ++j, x += size_) {

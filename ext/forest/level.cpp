@@ -18,8 +18,8 @@
 #include "forest/path_sample_tasks.h"
 #include "forest/prefixes.h"
 #include "islands/bind.h"
-#include "rows/heads.h"
 #include "rows/arithmetic.h"
+#include "rows/heads.h"
 #include "rows/pack.h"
 
 namespace VS_NS {

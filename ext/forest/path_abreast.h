@@ -43,12 +43,8 @@ class Abreast {
     static bool pays(const Lane<D>* lanes, int m, int K) {
         const int64_t line = sizeof(T) == 8 ? 22 + 2 * K : 14 + 3 * K / 2;
         const int64_t most = sizeof(T) == 8 ? 86 : 88, percent = line < most ? line : most;
-        int64_t positions = 0, longest = 0;
-        for (int r = 0; r < m; ++r) {
-            positions += lanes[r].n;
-            longest = lanes[r].n > longest ? lanes[r].n : longest;
-        }
-        return 100 * positions > percent * N * longest;
+        const LaneSizes sizes = lane_sizes(lanes, m);
+        return 100 * sizes.positions > percent * N * sizes.longest;
     }
 
     // lanes[0..m), at most N. `compared`: where marginals are, and not kept, or null. `edges`:
@@ -92,10 +88,7 @@ class Abreast {
         int64_t stops[4 * N + 1];
         const int n_stops = forward_stops(d, lanes_, m_, stops);
         for (int64_t i = 0; i < last_;) {
-            int64_t end = last_;
-            for (int q = 0; q < n_stops; ++q) {
-                if (stops[q] > i && stops[q] < end) end = stops[q];
-            }
+            const int64_t end = next_stop(stops, n_stops, i, last_);
             const bool go = keep_ == Keep::kBoth ? advance<true>(d, ticker, i, end)
                                                  : advance<false>(d, ticker, i, end);
             if (!go) return false;

@@ -109,10 +109,11 @@ class Prefixes {
 
     // For at most `rows` at a time. False: no memory.
     bool open(int rows, vs::Scratch& scratch, vs::ScanBackoff* backoff) {
-        u_ = scratch.array<T>((2 + rows) * static_cast<int64_t>(g_.Kp));
+        const int64_t size = (2 + rows) * static_cast<int64_t>(g_.Kp);
+        u_ = scratch.array<T>(size);
         if (u_ == nullptr || (table_ && !send_.init(g_, scratch, backoff))) return false;
         y_ = u_ + 2 * static_cast<int64_t>(g_.Kp);
-        for (int64_t k = -2 * g_.Kp; k < int64_t{rows} * g_.Kp; ++k) y_[k] = Input<T>::forbidden();
+        for (int64_t k = 0; k < size; ++k) u_[k] = Input<T>::forbidden();
         return true;
     }
     // One of them: v (Kp,) is made behind the row x, along an edge; or the first, x null.

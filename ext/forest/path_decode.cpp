@@ -71,8 +71,9 @@ std::vector<int64_t> PathCall::join_best(PathPass& p, const Cuts& cuts) {
 bool PathCall::n_best(PathPass& p) {
     const int64_t k = r_.n_best;
     std::fill_n(log_z_ + c_.n_sequences, (k - 1) * c_.n_sequences, kNoScore);
-    const Scores wider = c_.per_edge ? Scores() : scores(c_, kFloat64, false);
-    const Scores* const wide = c_.per_edge ? nullptr : &wider;
+    const Scores wider =
+        c_.per_edge || c_.dtype == kFloat64 ? Scores() : scores(c_, kFloat64, false);
+    const Scores* const wide = c_.dtype == kFloat64 || c_.per_edge ? p.scores : &wider;
     if (session_.packing.failed) return false;
     int64_t stride, unused;
     level().packing.layout(kFloat64, c_.n_labels, &stride, &unused);

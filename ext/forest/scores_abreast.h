@@ -18,6 +18,20 @@ constexpr bool kGoAbreast =
      std::is_same<D, Linear<float, double>>::value) &&
     Vec<typename D::T>::N >= 4 && Vec<typename D::T>::N <= 16 && VS_LEVEL != VS_LEVEL_NEON;
 
+// Lanes that have ended, or are none, take as long as the longest.
+struct LaneSizes {
+    int64_t positions = 0, longest = 0;
+};
+template <class L>
+LaneSizes lane_sizes(const L* lanes, int m) {
+    LaneSizes sizes;
+    for (int r = 0; r < m; ++r) {
+        sizes.positions += lanes[r].n;
+        sizes.longest = lanes[r].n > sizes.longest ? lanes[r].n : sizes.longest;
+    }
+    return sizes;
+}
+
 template <class D>
 class ScoresAbreast {
   public:

@@ -9,14 +9,7 @@ namespace VS_NS {
 
 // The first of the largest; -1: all are -inf.
 VS_INLINE int first_head(const double* heads, int K) {
-    using V = Vec<double>;
-    V high = V::load(heads);
-    for (int k = V::N; k < K; k += V::N) high = V::max(high, V::load(heads + k));
-    const V top = V::set1(high.hmax());
-    unsigned found = 0;
-    int k = 0;
-    for (; k < K && found == 0; k += V::N) found = V::load(heads + k).ge(top);
-    k += vs_first_bit(found) - V::N;
+    const int k = row_argmax(heads, K);
     return heads[k] > -INFINITY ? k : -1;
 }
 // The same of a few, one after the other.

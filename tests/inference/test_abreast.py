@@ -13,23 +13,13 @@ from checks import assert_exact, assert_same_bits, chain, refused
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import Arrays, first_infeasible
-from strategies import chains, examples, random_chain
+from strategies import LANE_LENGTHS, chains, examples, random_chain
 
 import valuesparse as vs
 from valuesparse import _forest as native
 from valuesparse.inference import _forest
 
 pytestmark = pytest.mark.simd
-
-#: As many sequences as fill lanes, some more than that, and too few.
-LENGTHS = [
-    [7] * 8,
-    [9, 9, 8, 8, 7, 7, 6, 5, 3, 2, 1, 0],
-    [40, 12, 12, 11, 1],
-    [33, 2, 1],
-    [19] * 5 + [18] * 6 + [16, 9, 8, 1, 1, 1, 1],
-    [13] * 12 + [12] * 5,
-]
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +61,7 @@ def assert_as_alone(model: Arrays) -> None:
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17, 25, 33, 49, 56, 112])
 def test_bits_of_each_alone(k: int, dtype: type) -> None:
     rng = np.random.default_rng(k)
-    for lengths in LENGTHS:
+    for lengths in LANE_LENGTHS:
         for scale in (1.0, 30.0):
             assert_as_alone(random_chain(rng, lengths, k, scale=scale, dtype=dtype))
 
@@ -82,7 +72,7 @@ def test_bits_where_lanes_are_left(forbidden: float, extreme: float, dtype: type
     """A few lanes hold what linear arithmetic in vectors does not, beside others that it does."""
     rng = np.random.default_rng(1)
     for k in (2, 3, 4, 5, 6, 9):
-        for lengths in LENGTHS:
+        for lengths in LANE_LENGTHS:
             model = random_chain(rng, lengths, k, forbidden=forbidden, extreme=extreme, dtype=dtype)
             if first_infeasible(model) is None:
                 assert_as_alone(model)
@@ -91,7 +81,7 @@ def test_bits_where_lanes_are_left(forbidden: float, extreme: float, dtype: type
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_bits_of_two_labels_with_like_scores(dtype: type) -> None:
     rng = np.random.default_rng(3)
-    for lengths in LENGTHS:
+    for lengths in LANE_LENGTHS:
         model = random_chain(rng, lengths, 2, dtype=dtype)
         apart = np.array([0.0, -0.0, 1e-7, -1e-7, 1e-30, 40.0, -800.0, 1e28, -1e28], dtype)
         model.unary[:, 1] = model.unary[:, 0] + rng.choice(apart, len(model.unary))
@@ -103,7 +93,7 @@ def test_bits_of_two_labels_with_like_scores(dtype: type) -> None:
 @pytest.mark.parametrize("k", [2, 9, 12])
 def test_bits_of_arrays_laid_out_otherwise(k: int, dtype: type, tmp_path: Path) -> None:
     rng = np.random.default_rng(k)
-    model = random_chain(rng, LENGTHS[1], k, dtype=dtype)
+    model = random_chain(rng, LANE_LENGTHS[1], k, dtype=dtype)
     want = vs.infer(chain(model))
     odd = np.frombuffer(b"." + model.unary.tobytes(), dtype, offset=1).reshape(model.unary.shape)
     model.unary.tofile(tmp_path / "unary")
@@ -169,7 +159,7 @@ def test_floors_near_their_bound_are_felt_alike(k: int, rng: np.random.Generator
 
 @pytest.mark.parametrize("k", [2, 3, 5, 9, 17, 33, 49])
 def test_masks_are_forbidden_scores(k: int, rng: np.random.Generator, dtype: type) -> None:
-    for lengths in LENGTHS:
+    for lengths in LANE_LENGTHS:
         model = random_chain(rng, lengths, k, ends=k % 2 == 0, masks=True, dtype=dtype)
         model.allowed[:, 0] = True
         assert_as_alone(model)

@@ -10,21 +10,11 @@ from checks import assert_same_bits, chain, refused
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import Arrays, first_infeasible
-from strategies import chains, examples, random_chain
+from strategies import LANE_LENGTHS, chains, examples, random_chain
 
 import valuesparse as vs
 
 pytestmark = pytest.mark.simd
-
-#: As many sequences as fill lanes, some more than that, and too few.
-LENGTHS = [
-    [7] * 8,
-    [9, 9, 8, 8, 7, 7, 6, 5, 3, 2, 1, 0],
-    [40, 12, 12, 11, 1],
-    [33, 2, 1],
-    [19] * 5 + [18] * 6 + [16, 9, 8, 1, 1, 1, 1],
-    [13] * 12 + [12] * 5,
-]
 #: On both sides of what one register looks up, two, and what goes side by side at all.
 LABELS = [1, 2, 3, 7, 8, 9, 15, 16, 17, 24, 25, 28, 29, 49, 56, 57]
 
@@ -70,7 +60,7 @@ def assert_as_alone(model: Arrays) -> None:
 @pytest.mark.parametrize("k", LABELS)
 def test_as_each_alone(k: int, dtype: type) -> None:
     rng = np.random.default_rng(k)
-    for lengths in LENGTHS:
+    for lengths in LANE_LENGTHS:
         for scale, masks in ((1.0, False), (300.0, False), (1.0, k > 6)):
             assert_as_alone(
                 random_chain(rng, lengths, k, scale=scale, masks=masks, ends=masks, dtype=dtype)
@@ -81,7 +71,7 @@ def test_as_each_alone(k: int, dtype: type) -> None:
 @pytest.mark.parametrize("k", LABELS)
 def test_the_first_among_equals(k: int, dtype: type) -> None:
     rng = np.random.default_rng(k)
-    for lengths in LENGTHS:
+    for lengths in LANE_LENGTHS:
         model = random_chain(rng, lengths, k, dtype=dtype)
         model.unary[:] = rng.integers(-1, 2, model.unary.shape)
         model.transition[:] = rng.integers(-1, 2, model.transition.shape)
@@ -95,7 +85,7 @@ def test_what_is_forbidden_and_far_apart(forbidden: float, extreme: float, dtype
     rng = np.random.default_rng(1)
     held = 0
     for k in LABELS[1:]:
-        for lengths in LENGTHS:
+        for lengths in LANE_LENGTHS:
             model = random_chain(rng, lengths, k, forbidden=forbidden, extreme=extreme, dtype=dtype)
             if first_infeasible(model) is None:
                 assert_as_alone(model)
@@ -132,7 +122,7 @@ def test_rows_of_many_labels_share_a_reading_of_the_table(peak: float, k: int, d
 @pytest.mark.parametrize("k", [1, 2, 4, 5, 8, 9, 16, 17, 28, 29, 57])
 def test_the_n_best_as_each_alone(k: int, dtype: type) -> None:
     rng = np.random.default_rng(k)
-    for lengths in LENGTHS:
+    for lengths in LANE_LENGTHS:
         for forbidden in (0.0, 0.02):
             model = random_chain(rng, lengths, k, forbidden=forbidden, dtype=dtype)
             if first_infeasible(model) is not None:
