@@ -18,7 +18,13 @@ VS_INLINE V fold_apart(V (&part)[V::N]) {
     if constexpr (N >= 8) {
         each<4>([&](auto j) VS_INLINE_LAMBDA { part[j] = A::plus(part[j], part[j + 4]); });
     }
-    return A::plus(A::plus(part[0], part[2]), A::plus(part[1], part[3]));
+    if constexpr (N >= 4) {
+        return A::plus(A::plus(part[0], part[2]), A::plus(part[1], part[3]));
+    } else if constexpr (N == 2) {
+        return A::plus(part[0], part[1]);
+    } else {
+        return part[0];
+    }
 }
 
 // y (M, N): columns that lie in a row of a tile, whose rows are summed up in blocks.
