@@ -33,7 +33,7 @@ struct BestScores {
     int K, Kp;
 };
 
-// CENTRED: as Prefixes has it.
+// CENTRED: as Prefixes has it; others make rows alone.
 template <class In, bool CENTRED = true>
 class BestAbreast {
   public:
@@ -76,7 +76,7 @@ class BestAbreast {
         few_rows_ = scratch.array<In>(kTable * kTable);
         if (!scores_.open(d_, scratch) || !y_ || !column_ || !rows_ || !few_rows_) return false;
         const int K = g_.K;
-        for (int l = 0; K <= kTable && l < K; ++l) {
+        for (int l = 0; CENTRED && K <= kTable && l < K; ++l) {  // rows alone need none
             for (int k = 0; k < K; ++k) few_rows_[l * kTable + k] = in_.transition[l * K + k];
         }
         return true;

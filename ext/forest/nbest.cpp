@@ -1,7 +1,6 @@
 #include "forest/nbest.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <limits>
 #include <new>
 #include <vector>
@@ -12,11 +11,42 @@
 namespace vs {
 namespace {
 
-using std::size_t;
-
 constexpr double kNever = -std::numeric_limits<double>::infinity();
-constexpr int64_t kPolled = 200'000;       // heads looked at between two polls: about 2 ms
-constexpr int64_t kBest = -1, kNone = -2;  // instead of an entry
+constexpr int64_t kPolled = 200'000;  // heads looked at between two polls: about 2 ms
+constexpr int32_t kUnknown = -2;      // instead of a label, of which -1 is none
+
+// An array that is not zeroed.
+template <class T>
+T* room(Scratch& scratch, int64_t n) {
+    T* const x = scratch.array<T>(n);
+    if (!x) throw std::bad_alloc();
+    return x;
+}
+
+// Objects that keep their places.
+template <class T>
+class Supply {
+  public:
+    explicit Supply(Scratch& scratch) : scratch_(scratch) {}
+    void begin(int64_t n) {
+        next_ = room<T>(scratch_, n);
+        left_ = in_all_ = n;
+    }
+    T* add(const T& x) {
+        if (left_ == 0) {  // as many again
+            next_ = room<T>(scratch_, in_all_);
+            left_ = in_all_;
+            in_all_ *= 2;
+        }
+        --left_;
+        return new (next_++) T(x);
+    }
+
+  private:
+    Scratch& scratch_;
+    T* next_ = nullptr;
+    int64_t left_ = 0, in_all_ = 0;
+};
 
 // Lazy k-best lists (Huang and Chiang 2005, algorithm 3). A cell is a label at a position, and has
 // a list of the prefixes that end there, best first:
@@ -27,77 +57,90 @@ constexpr int64_t kBest = -1, kNone = -2;  // instead of an entry
 // then holds one head for each l, the next of that list. The next of a list is the best of its
 // heads, once the one taken last has been replaced, for which one list before it is asked for its
 // next. So a further configuration costs at most one sweep over K heads at each position.
+//
+// The second best asks all lists along the best, which are opened together.
 template <class In>
 class Lists {
   public:
-    Lists(const NBest& call, int64_t sequence, const double* rows, Scratch& scratch, bool caller)
+    // A prefix.
+    struct Entry {
+        double score;
+        const Entry* before;  // what it goes on from, in the list of `from`; null: the first
+        Entry* next;          // in its own list; null: not found yet
+        int32_t from;         // the label before
+    };
+
+    Lists(const NBest& call, Scratch& scratch, bool caller)
         : call_(call),
           c_(call.c),
           K_(c_.n_labels),
-          begin_(c_.offset[sequence]),
-          n_(c_.offset[sequence + 1] - begin_),
-          edge_(c_.edge[sequence]),
-          rows_(rows),
           scratch_(scratch),
           caller_(caller),
-          row_(scratch.array<double>(2 * call.stride)),
-          opened_(at(n_ + 1), kNone),
-          path_(at(n_ + 1)) {
-        if (scratch.failed) throw std::bad_alloc();
+          row_(room<double>(scratch, 2 * call.stride)),
+          cells_(scratch),
+          entries_(scratch) {
         std::fill_n(row_, 2 * call.stride, kNever);
-        cells_.reserve(at(2 * n_ + 2));  // so much for the second best, at least
-        entries_.reserve(at(3 * n_ + 3));
     }
 
-    // The next best configuration: an entry for `trace`, or kNone when there are no more.
-    int64_t next() {
-        if (cells_.empty()) {  // the list of all configurations follows the last position
-            open(n_, 0);
-            return cells_[0].last;
-        }
-        int64_t i = n_, cell = 0;
+    // Turns to a sequence; its memory lies behind what the scratch has handed out.
+    void begin(int64_t sequence, const double* rows) {
+        begin_ = c_.offset[sequence];
+        n_ = c_.offset[sequence + 1] - begin_;
+        edge_ = c_.edge[sequence];
+        rows_ = rows;
+        best_ = call_.best + begin_;
+        unused_ = 0;
+        more_ = 16;
+        along_ = all_ = nullptr;
+        // So much for the second best, at least.
+        cells_.begin(2 * n_ + 2);
+        entries_.begin(3 * n_ + 3);
+        opened_.assign(at(n_ + 1), nullptr);
+        path_.resize(at(n_ + 1));
+    }
+
+    // The next best configuration, for `trace`; null when there are no more.
+    const Entry* next() {
+        if (!all_) return open_along() ? all_->last : nullptr;
+        if (all_->taken < 0) return nullptr;
+        Cell* cell = all_;
+        const Entry* entry;
+        int64_t i = n_;
         for (;; --i) {
-            if (stopped()) return kNone;
+            if (stopped()) return nullptr;
             path_[at(i)] = cell;
-            const int32_t l = cells_[at(cell)].taken;
-            if (l < 0) break;
-            int64_t below = find(i - 1, l);
-            if (below == kNone) below = open(i - 1, l);
-            const Cell& before = cells_[at(below)];
-            if (entries_[at(offered(cell, l, before))].next != kNone || before.taken < 0) break;
-            cell = below;
+            if (!cell->below) look_below(i, *cell);
+            entry = cell->offered->next;
+            if (entry || cell->below->taken < 0) break;
+            cell = cell->below;
         }
-        for (; i <= n_; ++i) {
-            if (stopped()) return kNone;
+        for (;; ++i) {
+            if (stopped()) return nullptr;
             cell = path_[at(i)];
-            const int32_t l = cells_[at(cell)].taken;
-            if (l < 0) return kNone;
-            const Cell& list = cells_[at(cell)];
-            const int64_t entry = entries_[at(offered(cell, l, cells_[at(find(i - 1, l))]))].next;
-            list.offer[l] = entry;
-            list.score[l] =
-                entry == kNone ? kNever : extended(i, list.label, l, entries_[at(entry)].score);
-            take(cell, call_.heads.largest(list.score, K_));
+            replace(i, *cell, entry);
+            entry = cell->taken < 0 ? nullptr : cell->last;
+            if (i == n_) return entry;
         }
-        return cells_[0].taken < 0 ? kNone : cells_[0].last;
     }
-
-    double score(int64_t entry) const { return entries_[at(entry)].score; }
 
     // The labels of a configuration; false: stopped.
-    bool trace(int64_t entry, int64_t* x) {
-        int64_t label = entries_[at(entry)].from;
-        entry = entries_[at(entry)].before;
+    bool trace(const Entry* entry, int64_t* x) {
+        int64_t label = entry->from;
+        entry = entry->before;
         for (int64_t i = n_ - 1;; --i) {
             x[i] = label;
             if (i == 0) return true;
-            if (entry == kBest) {
-                const int64_t cell = find(i, label);
-                if (cell != kNone) entry = cells_[at(cell)].first;
+            if (!entry) {
+                const Cell* const cell = find(i, label);
+                if (along_ && cell == along_ + (n_ - i)) {
+                    std::copy_n(best_, i, x);
+                    return true;
+                }
+                if (cell) entry = cell->first;
             }
-            if (entry != kBest) {
-                label = entries_[at(entry)].from;
-                entry = entries_[at(entry)].before;
+            if (entry) {
+                label = entry->from;
+                entry = entry->before;
                 continue;
             }
             if (stopped()) return false;
@@ -106,82 +149,136 @@ class Lists {
     }
 
   private:
-    struct Entry {
-        double score;
-        int64_t before;  // its prefix, in the list of `from`; kBest: the first
-        int64_t next;    // in its own list; kNone: not found yet
-        int32_t from;    // the label before
-    };
     struct Cell {
-        int64_t first, last;   // entries of its list
-        int64_t sibling;       // another list of the same position, or kNone
-        double* score;         // (K,) of heads, -inf beyond
-        int64_t* offer;        // (K,) what they are
+        Entry *first, *last;   // of its list
+        Cell* sibling;         // another list of the same position, or null
+        Cell* below;           // where the head taken last comes from; null: not looked up
+        const Entry* offered;  // its entry there
+        double* score;         // (K,) of heads, -inf beyond and where one was taken
+        const Entry** offer;   // (K,) what they are; null: the first of their lists
+        const double* steps;   // (K,) scores of steps to the label, or null
+        double local, most;    // the score of the label; of the best head beside the one taken
         int32_t label, taken;  // taken: the label of the head that is to be replaced, -1: no more
+        int32_t other;         // the label of `most`; kUnknown
     };
 
-    int64_t find(int64_t i, int64_t y) const {  // kNone: not opened
-        int64_t cell = opened_[at(i)];
-        while (cell != kNone && cells_[at(cell)].label != y) cell = cells_[at(cell)].sibling;
+    Cell* find(int64_t i, int64_t y) const {  // null: not opened
+        Cell* cell = opened_[at(i)];
+        while (cell && cell->label != y) cell = cell->sibling;
         return cell;
     }
 
-    // Lists opened at position 0 have one entry; n_ stands for the end of all configurations.
-    int64_t open(int64_t i, int32_t y) {
-        const int64_t cell = static_cast<int64_t>(cells_.size());
-        cells_.push_back({kNone, kNone, opened_[at(i)], nullptr, nullptr, y, -1});
-        opened_[at(i)] = cell;
-        if (i == 0) {
-            append(cell, {rows_[y], kBest, kNone, -1});
-            return cell;
+    // Opens the lists along the best configuration as far as it is that of these sums: that labels
+    // are known before heads are lets sweeps overlap. False: stopped.
+    bool open_along() {
+        double* const scores = room<double>(scratch_, n_ * call_.stride);
+        double* const locals = room<double>(scratch_, n_);
+        const Entry** const offers = room<const Entry*>(scratch_, n_ * K_);
+        int32_t* const largest = room<int32_t>(scratch_, n_);
+        for (int64_t i = n_; i > 0; --i) {
+            if (stopped()) return false;
+            const int64_t y = i == n_ ? 0 : best_[i];
+            locals[i - 1] = local(i, y);
+            largest[i - 1] = extend_all(i, y, locals[i - 1], scores + (i - 1) * call_.stride);
         }
-        if (unused_ == 0) {  // as much again
-            unused_ = std::max<int64_t>(cell, 64);
-            scores_ = scratch_.array<double>(unused_ * call_.stride);
-            offers_ = scratch_.array<int64_t>(unused_ * K_);
-            if (scratch_.failed) throw std::bad_alloc();
+        std::fill_n(offers, n_ * K_, nullptr);
+        int32_t y = 0;
+        for (int64_t i = n_; i > 0; --i) {
+            const int32_t l = largest[i - 1];
+            Cell* const cell =
+                add(i, y, locals[i - 1], scores + (i - 1) * call_.stride, offers + (i - 1) * K_, l);
+            if (i == n_) all_ = cell;
+            if (l != best_[i - 1]) return true;
+            y = l;
+        }
+        add_first(y);
+        along_ = all_;
+        return true;
+    }
+
+    Cell* open(int64_t i, int32_t y) {
+        if (i == 0) return add_first(y);
+        if (unused_ == 0) {
+            unused_ = more_;
+            more_ *= 2;
+            scores_ = room<double>(scratch_, unused_ * call_.stride);
+            offers_ = room<const Entry*>(scratch_, unused_ * K_);
         }
         --unused_;
-        double* score = cells_.back().score = scores_ + unused_ * call_.stride;
-        int64_t* offer = cells_.back().offer = offers_ + unused_ * K_;
-        std::fill_n(offer, K_, kBest);
-        take(cell, extend_all(i, y, score));
+        std::fill_n(offers_ + unused_ * K_, K_, nullptr);
+        double* const heads = scores_ + unused_ * call_.stride;
+        const double u = local(i, y);
+        const int l = extend_all(i, y, u, heads);
+        return add(i, y, u, heads, offers_ + unused_ * K_, l);
+    }
+
+    // A list with these heads, of which the best, that of label l, is taken; -1: there is none.
+    // n_ stands for the end of all configurations.
+    Cell* add(int64_t i, int32_t y, double u, double* heads, const Entry** offers, int32_t l) {
+        const bool shared = call_.columns && i < n_;
+        Cell* const cell = cells_.add({nullptr, nullptr, opened_[at(i)], nullptr, nullptr, heads,
+                                       offers, shared ? call_.columns + y * call_.stride : nullptr,
+                                       u, kNever, y, l, kUnknown});
+        opened_[at(i)] = cell;
+        if (l < 0) return cell;
+        cell->first = cell->last = entries_.add({heads[l], nullptr, nullptr, l});
+        heads[l] = kNever;  // until it is replaced
+        return cell;
+    }
+    // One of position 0, which has one entry and no heads.
+    Cell* add_first(int32_t y) {
+        Cell* const cell = add(0, y, 0.0, nullptr, nullptr, -1);
+        cell->first = cell->last = entries_.add({rows_[y], nullptr, nullptr, -1});
         return cell;
     }
 
-    // Takes the head of a label, the best of the list; -1: there is none.
-    void take(int64_t cell, int l) {
-        const Cell& list = cells_[at(cell)];
-        if (l >= 0) append(cell, {list.score[l], list.offer[l], kNone, l});
-        cells_[at(cell)].taken = l;
+    // Finds where the head taken last comes from; opens that list.
+    void look_below(int64_t i, Cell& list) {
+        const int32_t l = list.taken;
+        Cell* const found = find(i - 1, l);
+        list.below = found ? found : open(i - 1, l);
+        list.offered = list.offer[l] ? list.offer[l] : list.below->first;
     }
 
-    void append(int64_t cell, const Entry& entry) {
-        const int64_t e = static_cast<int64_t>(entries_.size());
-        entries_.push_back(entry);
-        Cell& list = cells_[at(cell)];
-        (list.first == kNone ? list.first : entries_[at(list.last)].next) = e;
+    // Replaces the head taken last by an entry, or by nothing, and takes the best.
+    void replace(int64_t i, Cell& list, const Entry* entry) {
+        const int32_t l = list.taken;
+        if (list.other == kUnknown) {
+            list.other = call_.heads.largest(list.score, K_);
+            list.most = list.other < 0 ? kNever : list.score[list.other];
+        }
+        if (entry) {
+            const double t = list.steps ? list.steps[l] : i == n_ ? 0.0 : step(i, l, list.label);
+            const double s = entry->score + t + list.local;
+            if (s > list.most || (s == list.most && l < list.other)) {  // it comes from there again
+                list.offered = entry;
+                return append(list, {s, entry, nullptr, l});
+            }
+            list.score[l] = s;
+        }
+        list.offer[l] = entry;
+        const int32_t best = list.other;
+        list.taken = best;
+        list.other = kUnknown;
+        list.below = nullptr;
+        if (best < 0) return;
+        append(list, {list.most, list.offer[best], nullptr, best});
+        list.score[best] = kNever;
+    }
+
+    void append(Cell& list, const Entry& entry) {
+        Entry* const e = entries_.add(entry);
+        list.last->next = e;
         list.last = e;
     }
 
-    // The entry of the list before that head l stands for.
-    int64_t offered(int64_t cell, int32_t l, const Cell& before) const {
-        const int64_t entry = cells_[at(cell)].offer[l];
-        return entry == kBest ? before.first : entry;
-    }
-
-    // The score of a prefix of l that goes on to y at i.
-    double extended(int64_t i, int64_t y, int64_t l, double s) const {
-        return i == n_ ? s + 0.0 : s + step(i, l, y) + local(i, y);
-    }
     // The firsts of all lists before, gone on to y at i; returns the best label.
-    int extend_all(int64_t i, int64_t y, double* heads) const {
+    int extend_all(int64_t i, int64_t y, double u, double* heads) const {
         const double* x = rows_ + (i - 1) * call_.stride;
-        return i == n_ ? call_.heads.extend(x, nullptr, 0.0, K_, heads)
-                       : call_.heads.extend(x, column(i, y), local(i, y), K_, heads);
+        return call_.heads.extend(x, i == n_ ? nullptr : column(i, y), u, K_, heads);
     }
     int64_t best_before(int64_t i, int64_t y) const {
-        return std::max(0, extend_all(i, y, row_ + call_.stride));
+        return std::max(0, extend_all(i, y, local(i, y), row_ + call_.stride));
     }
 
     // The scores of steps to y at i from each label.
@@ -190,14 +287,14 @@ class Lists {
         for (int64_t l = 0; l < K_; ++l) row_[l] = step(i, l, y);
         return row_;
     }
-
     double step(int64_t i, int64_t l, int64_t y) const {
         if (!c_.transition) return c_.sparse->at_pair(c_.dtype, l, y);
         const int64_t table = c_.per_edge ? edge_ + i - 1 : 0;
         return static_cast<double>(
             static_cast<const In*>(c_.transition)[(table * K_ + l) * K_ + y]);
     }
-    double local(int64_t i, int64_t y) const {
+    double local(int64_t i, int64_t y) const {  // 0 at the end of all
+        if (i == n_) return 0.0;
         const In *start = static_cast<const In*>(c_.start), *end = static_cast<const In*>(c_.end);
         if (c_.allowed && !c_.allowed[(begin_ + i) * K_ + y]) return kNever;
         double x = static_cast<double>(static_cast<const In*>(c_.unary)[(begin_ + i) * K_ + y]);
@@ -220,67 +317,88 @@ class Lists {
 
     const NBest& call_;
     const Chains& c_;
-    const int64_t K_, begin_, n_, edge_;
-    const double* rows_;
+    const int64_t K_;
     Scratch& scratch_;
     const bool caller_;
-    double* row_;  // (2, stride) temporary
+    double* row_;                           // (2, stride) temporary
+    int64_t begin_ = 0, n_ = 0, edge_ = 0;  // of the sequence
+    const double* rows_ = nullptr;
+    const int64_t* best_ = nullptr;  // its best configuration
     int64_t left_ = kPolled;
-    int64_t unused_ = 0;  // lists whose heads still have memory
+    int64_t unused_ = 0, more_ = 0;  // lists whose heads still have memory; will get it next
     double* scores_ = nullptr;
-    int64_t* offers_ = nullptr;
-    std::vector<Cell> cells_;      // lists that were opened; the first: of all configurations
-    std::vector<Entry> entries_;   // of all lists
-    std::vector<int64_t> opened_;  // (n + 1,) the last that was opened at a position, or kNone
-    std::vector<int64_t> path_;    // (n + 1,) lists that are asked for their next
+    const Entry** offers_ = nullptr;
+    Cell* all_ = nullptr;    // the list of all configurations, which follows the last position
+    Cell* along_ = nullptr;  // (n + 1,) those along the best configuration, last first; or null
+    Supply<Cell> cells_;
+    Supply<Entry> entries_;
+    std::vector<Cell*> opened_;  // (n + 1,) the list opened last at a position, or null
+    std::vector<Cell*> path_;    // (n + 1,) lists that are asked for their next
 };
 
-template <class In>
-void n_best_of(const NBest& call, int64_t sequence, const double* rows, Scratch& scratch,
-               bool caller) {
-    const Chains& c = call.c;
-    const int64_t begin = c.offset[sequence], n = c.offset[sequence + 1] - begin;
-    Lists<In> lists(call, sequence, rows, scratch, caller);
-    int64_t entry = kBest;
-    for (int64_t r = 0; r < call.k; ++r) {
-        int64_t* x = call.states + r * c.n_positions + begin;
-        if (entry != kNone) entry = lists.next();
-        if (call.control.stop.load(std::memory_order_relaxed)) return;
-        if (entry == kNone) {
-            std::fill(x, x + n, int64_t{-1});
-            continue;
-        }
-        call.scores[r * c.n_sequences + sequence] = lists.score(entry);
-        if (!lists.trace(entry, x)) return;
-    }
-}
-
-}  // namespace
-
-void lead_with(const NBest& call, int64_t sequence, const int64_t* path, double score) {
+// Puts the best configuration, and its score, before what was found: moves it there, or drops the
+// last for it.
+void lead_with_best(const NBest& call, int64_t sequence) {
     const Chains& c = call.c;
     const int64_t k = call.k;
     const int64_t begin = c.offset[sequence], n = c.offset[sequence + 1] - begin;
+    const int64_t* const best = call.best + begin;
     const auto row = [&](int64_t r) { return call.states + r * c.n_positions + begin; };
     const auto score_of = [&](int64_t r) -> double& {
         return call.scores[r * c.n_sequences + sequence];
     };
     int64_t at = 0;  // where it stands, or the place of the worst
-    while (at < k - 1 && !std::equal(path, path + n, row(at))) ++at;
+    while (at < k - 1 && !std::equal(best, best + n, row(at))) ++at;
     for (int64_t r = at; r > 0; --r) {
         std::copy(row(r - 1), row(r - 1) + n, row(r));
         score_of(r) = score_of(r - 1);
     }
-    std::copy(path, path + n, row(0));
-    score_of(0) = score;
+    std::copy(best, best + n, row(0));
+    score_of(0) = call.best_score[sequence];
     // Sums that are equal but for rounding stay in order.
     for (int64_t r = 1; r < k; ++r) score_of(r) = std::min(score_of(r), score_of(r - 1));
 }
 
-void n_best(const NBest& call, int64_t sequence, const double* rows, Scratch& scratch,
-            bool caller) {
-    call.c.dtype == kFloat32 ? n_best_of<float>(call, sequence, rows, scratch, caller)
-                             : n_best_of<double>(call, sequence, rows, scratch, caller);
+// False: stopped.
+template <class In>
+bool n_best_of(const NBest& call, int64_t sequence, const double* rows, Lists<In>& lists) {
+    const Chains& c = call.c;
+    const int64_t begin = c.offset[sequence], n = c.offset[sequence + 1] - begin;
+    lists.begin(sequence, rows);
+    bool more = true;
+    for (int64_t r = 0; r < call.k; ++r) {
+        int64_t* x = call.states + r * c.n_positions + begin;
+        const auto* const entry = more ? lists.next() : nullptr;
+        more = entry != nullptr;
+        if (call.control.stop.load(std::memory_order_relaxed)) return false;
+        if (!entry) {
+            std::fill(x, x + n, int64_t{-1});
+            continue;
+        }
+        call.scores[r * c.n_sequences + sequence] = entry->score;
+        if (!lists.trace(entry, x)) return false;
+    }
+    lead_with_best(call, sequence);
+    return true;
+}
+
+template <class In>
+void all_n_best(const NBest& call, const int64_t* sequences, int m, const double* const* rows,
+                Scratch& scratch, bool caller) {
+    Lists<In> lists(call, scratch, caller);
+    for (int r = 0; r < m; ++r) {
+        const Scratch::Mark mark = scratch.mark();
+        if (!n_best_of(call, sequences[r], rows[r], lists)) return;
+        scratch.rewind(mark);
+    }
+}
+
+}  // namespace
+
+void n_best(const NBest& call, const int64_t* sequences, int m, const double* const* rows,
+            Scratch& scratch, bool caller) {
+    call.c.dtype == kFloat32 ? all_n_best<float>(call, sequences, m, rows, scratch, caller)
+                             : all_n_best<double>(call, sequences, m, rows, scratch, caller);
 }
 
 }  // namespace vs

@@ -19,20 +19,20 @@ struct NBest {
     const Chains& c;
     int64_t k;
     HeadVerbs heads;
-    const double* columns;  // (K, stride) of a table that all edges share, or null
-    int64_t stride;         // of rows, too
-    int64_t* states;        // (k, N)
-    double* scores;         // (k, B)
+    const double* columns;     // (K, stride) of a table that all edges share, or null
+    int64_t stride;            // of rows, too
+    const int64_t* best;       // (N,) what is returned for one alone; rounding may leave a choice
+    const double* best_score;  // (B,)
+    int64_t* states;           // (k, N)
+    double* scores;            // (k, B)
     Control& control;
 };
 
-// Fills states[r * N + begin ...] and scores[r * B + sequence], r < k, best first; what does not
-// exist keeps the score -inf and gets states -1. Ties: the lowest labels. `rows`, (n, stride): the
-// best score of a prefix that ends in each label (Level::prefix_scores). Throws bad_alloc.
-void n_best(const NBest& call, int64_t sequence, const double* rows, Scratch& scratch, bool caller);
-
-// Puts a best configuration, and its score, before what n_best found: moves it there, or drops the
-// last for it.
-void lead_with(const NBest& call, int64_t sequence, const int64_t* path, double score);
+// Fills states[r * N + begin ...] and scores[r * B + sequence], r < k, best first, of m sequences;
+// what does not exist keeps the score -inf and gets states -1. Ties: the lowest labels.
+// `rows[r]`, (n, stride): the best score of a prefix that ends in each label
+// (Level::prefix_scores). Throws bad_alloc.
+void n_best(const NBest& call, const int64_t* sequences, int m, const double* const* rows,
+            Scratch& scratch, bool caller);
 
 }  // namespace vs

@@ -87,7 +87,8 @@ bool PathCall::n_best(PathPass& p) {
     const std::vector<int64_t> order = by_length(order_);
     const ForestPlan plan = plan_best(c_, order, Cuts(), r_.threads);
     const double* const columns = wide ? static_cast<const double*>(wide->columns) : nullptr;
-    const NBest lists = {c_, k, level().heads, columns, stride, r_.states, log_z_, control_};
+    const NBest lists = {c_,           k,         level().heads, columns, stride, first.data(),
+                         score.data(), r_.states, log_z_,        control_};
     const auto found = [&](int64_t s) { return score[at(s)] > kNoScore; };
     const auto task_of = [&](const Item& item, int worker) {
         Scratch& scratch = session_.keep()[worker];
@@ -107,15 +108,8 @@ bool PathCall::n_best(PathPass& p) {
             if (scratch.failed) throw std::bad_alloc();
             level().prefix_scores(&c_, wide, some, m, rows, &scratch, p.backoff + worker, &control_,
                                   worker == 0);
-            for (int r = 0; r < m; ++r) {
-                const int64_t s = some[r];
-                if (control_.stop.load() != 0) return;
-                const Scratch::Mark mark = scratch.mark();
-                vs::n_best(lists, s, rows[r], scratch, worker == 0);
-                scratch.rewind(mark);
-                if (control_.stop.load() != 0) return;
-                lead_with(lists, s, first.data() + c_.offset[s], score[at(s)]);
-            }
+            if (control_.stop.load() != 0) return;
+            vs::n_best(lists, some, m, rows, scratch, worker == 0);
         }
     };
     run(through(plan.tasks.view("decode"), order), threads_for(plan.nanoseconds, r_.threads),

@@ -1,6 +1,9 @@
 // The best scores of prefixes that lists of the n best begin with (nbest.cpp), in doubles.
 #pragma once
 
+#include <cstring>
+#include <type_traits>
+
 #include "forest/best_abreast.h"
 #include "forest/path_best.h"
 
@@ -20,25 +23,72 @@ class PrefixScores {
 
     // As Level::prefix_scores. False: no memory.
     bool run(const int64_t* sequences, int m, double* const* rows) {
-        if constexpr (std::is_same<In, double>::value) {
-            BestAbreast<double, false> abreast(in_, table_);
-            BestLane<double> lanes[abreast.N];
-            const int together = m < abreast.N ? m : abreast.N;
-            for (int r = 0; r < together; ++r) lanes[r] = best_lane<double>(c_, sequences[r]);
-            if (abreast.serves() && abreast.pays(lanes, together)) {
-                if (!abreast.open(lanes, together, false, scratch_)) return false;
-                if (!abreast.forward(ticker_)) return true;
-                abreast.rows(rows);
-                return together == m || run(sequences + together, m - together, rows + together);
+        for (int first = 0, n; first < m; first += n) {
+            n = m - first < Abreast::N ? m - first : Abreast::N;
+            const vs::Scratch::Mark mark = scratch_.mark();
+            bool done = false;
+            if (!side_by_side(sequences + first, n, rows + first, &done)) return false;
+            for (int r = 0; r < n && !done; ++r) {
+                if (!one(sequences[first + r], rows[first + r])) return false;
             }
-        }
-        for (int r = 0; r < m; ++r) {
-            if (!one(sequences[r], rows[r])) return false;
+            scratch_.rewind(mark);
         }
         return true;
     }
 
   private:
+    using Abreast = BestAbreast<double, false>;
+
+    // `done`: whether there are lanes enough for it.
+    bool side_by_side(const int64_t* sequences, int m, double* const* rows, bool* done) {
+        BestLane<double> lanes[Abreast::N];
+        for (int r = 0; r < m; ++r) lanes[r] = best_lane<double>(c_, sequences[r]);
+        vs::Chains c = c_;
+        Wide wide = {};
+        constexpr bool kWidens = !std::is_same<In, double>::value;
+        if (kWidens && !make_room(lanes, m, &wide, &c)) return false;
+        const Input<double> in(c);
+        Abreast abreast(in, table_);
+        *done = abreast.serves() && abreast.pays(lanes, m);
+        if (!*done) return true;
+        if (kWidens) widen(wide, lanes, m);
+        if (!abreast.open(lanes, m, false, scratch_)) return false;
+        if (abreast.forward(ticker_)) abreast.rows(rows);
+        return true;
+    }
+
+    // The chains of some lanes in doubles, one after the other; null where there is none.
+    struct Wide {
+        double *unary, *start, *end;
+        uint8_t* allowed;
+    };
+    bool make_room(const BestLane<double>* lanes, int m, Wide* wide, vs::Chains* c) {
+        const int64_t size = lane_sizes(lanes, m).positions * c_.n_labels;
+        c->dtype = vs::kFloat64;
+        c->unary = wide->unary = scratch_.array<double>(size);
+        if (c_.start) c->start = wide->start = scratch_.array<double>(c_.n_labels);
+        if (c_.end) c->end = wide->end = scratch_.array<double>(c_.n_labels);
+        if (c_.allowed) c->allowed = wide->allowed = scratch_.array<uint8_t>(size);
+        return !scratch_.failed;
+    }
+    // Writes them, and turns lanes to them.
+    void widen(const Wide& wide, BestLane<double>* lanes, int m) const {
+        const int64_t K = c_.n_labels;
+        if (wide.start) copy(in_.start, K, wide.start);
+        if (wide.end) copy(in_.end, K, wide.end);
+        for (int64_t r = 0, at = 0; r < m; at += lanes[r++].n) {
+            const int64_t first = lanes[r].begin * K, size = lanes[r].n * K;
+            copy(in_.unary + first, size, wide.unary + at * K);
+            if (wide.allowed) {
+                std::memcpy(wide.allowed + at * K, c_.allowed + first, static_cast<size_t>(size));
+            }
+            lanes[r].begin = at;
+        }
+    }
+    static void copy(const In* from, int64_t n, double* to) {
+        for (int64_t k = 0; k < n; ++k) to[k] = static_cast<double>(from[k]);
+    }
+
     bool one(int64_t sequence, double* rows) {
         Prefixes<false, In, double> v(in_, table_);
         if (!v.open(1, scratch_, backoff_)) return false;

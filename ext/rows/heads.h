@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "rows/rows.h"
+#include "simd/each.h"
 
 namespace VS_NS {
 
@@ -11,6 +12,19 @@ namespace VS_NS {
 VS_INLINE int first_head(const double* heads, int K) {
     const int k = row_argmax(heads, K);
     return heads[k] > -INFINITY ? k : -1;
+}
+// The same of vectors side by side.
+template <int M>
+VS_INLINE int first_head_of(const Vec<double> (&x)[M]) {
+    using V = Vec<double>;
+    V high = x[0];
+    each<M - 1>([&](auto j) VS_INLINE_LAMBDA { high = V::max(high, x[j + 1]); });
+    const double most = high.hmax();
+    const V top = V::set1(most);
+    uint64_t found = 0;
+    each<M>([&](auto j)
+                VS_INLINE_LAMBDA { found |= static_cast<uint64_t>(x[j].ge(top)) << (j * V::N); });
+    return most > -INFINITY ? vs_first_bit(found) : -1;
 }
 // The same of a few, one after the other.
 VS_INLINE int first_of_few(const double* heads, int K) {
@@ -24,10 +38,14 @@ VS_INLINE int first_of_few(const double* heads, int K) {
     return best;
 }
 
-// As HeadVerbs::largest. One head has just been written, for which a vector would have to wait.
+// As HeadVerbs::largest.
 static int largest_head(const double* heads, int64_t labels) {
+    using V = Vec<double>;
     const int K = static_cast<int>(labels);
-    return K <= 16 ? first_of_few(heads, K) : first_head(heads, K);
+    if (K <= 4) return first_of_few(heads, K);
+    if (K <= V::N) return first_head_of<1>({V::load(heads)});
+    if (K <= 2 * V::N) return first_head_of<2>({V::load(heads), V::load(heads + V::N)});
+    return first_head(heads, K);
 }
 
 // As HeadVerbs::extend.
@@ -40,10 +58,15 @@ static int extend_heads(const double* x, const double* column, double u, int64_t
         return first_of_few(heads, K);
     }
     const V more = V::set1(u), zero = V::set1(0.0);
-    for (int k = 0; k < K; k += V::N) {
+    const auto extended = [&](int k) VS_INLINE_LAMBDA {
         const V z = V::load(x + k);
-        (column ? (z + V::load(column + k)) + more : z + zero).store(heads + k);
-    }
+        const V y = column ? (z + V::load(column + k)) + more : z + zero;
+        y.store(heads + k);
+        return y;
+    };
+    if (K <= V::N) return first_head_of<1>({extended(0)});
+    if (K <= 2 * V::N) return first_head_of<2>({extended(0), extended(V::N)});
+    for (int k = 0; k < K; k += V::N) extended(k);
     return first_head(heads, K);
 }
 
