@@ -12,10 +12,39 @@
 
 namespace VS_NS {
 
+// The first slot of those before `hi`, `most` at most, that do not wait for each other on the way
+// up.
+VS_INLINE int64_t batch_before(const vs::TreeView& t, int64_t begin, int64_t hi, int most) {
+    int64_t lo = hi - 1;
+    for (; lo > begin && hi - lo < most; --lo) {
+        const int64_t child = t.children[lo - 1];
+        if (child < hi && child < t.children_end[lo - 1]) break;
+    }
+    return lo;
+}
+
+// f(which, count) for each group of 0..m that are alike; `which` in order.
+template <int MOST, class Alike, class F>
+VS_INLINE void in_groups(int m, Alike alike, F f) {
+    bool done[MOST] = {};
+    int which[MOST];
+    for (int r = 0; r < m; ++r) {
+        if (done[r]) continue;
+        int count = 0;
+        for (int q = r; q < m; ++q) {
+            if (done[q] || !alike(q, r)) continue;
+            done[q] = true;
+            which[count++] = q;
+        }
+        f(which, count);
+    }
+}
+
 template <class D>
 struct BranchingBuffers {
     using T = typename D::T;
     using In = typename D::In;
+    using V = Vec<T>;
     static constexpr int kBatch = 16;
 
     vs::BranchingPass& pass;
@@ -61,6 +90,11 @@ struct BranchingBuffers {
     void clear_pads(T* row) const {
         for (int k = K; k < Kp; ++k) row[k] = D::none();
     }
+    // The same of a row that is still to be written, whose last entries may be cleared, too.
+    void clear_end(T* row) const { V::set1(D::none()).store(row + Kp - V::N); }
+    void begin_with_ones(T* row) const {
+        for (int k = 0; k < Kp; k += V::N) V::load(ones + k).store(row + k);
+    }
     typename D::Row output(int64_t s) const {
         return RowsOf<In>::row(pass.marginals, pass.model.arrays.dtype) +
                static_cast<int64_t>(t.node[s]) * K;
@@ -79,28 +113,24 @@ struct BranchingBuffers {
             return up ? d->backward(edge, m, from, to) : d->forward(edge, m, from, to, unused);
         }
         // Messages that share a table and a direction go together.
-        bool sent[kBatch] = {};
-        const T* xs[kBatch];
-        T* ys[kBatch];
-        for (int r = 0; r < m; ++r) {
-            if (sent[r]) continue;
-            int c = 0;
-            for (int q = r; q < m; ++q) {
-                if (sent[q] || &domain(s[q]) != &domain(s[r]) ||
-                    t.flipped[s[q]] != t.flipped[s[r]]) {
-                    continue;
-                }
-                sent[q] = true;
-                edge[c] = table(s[q]);
-                xs[c] = from[q];
-                ys[c++] = to[q];
+        const auto alike = [&](int q, int r) {
+            return &domain(s[q]) == &domain(s[r]) && t.flipped[s[q]] == t.flipped[s[r]];
+        };
+        in_groups<kBatch>(m, alike, [&](const int* which, int count) {
+            const T* x[kBatch];
+            T* y[kBatch];
+            for (int i = 0; i < count; ++i) {
+                edge[i] = table(s[which[i]]);
+                x[i] = from[which[i]];
+                y[i] = to[which[i]];
             }
-            if (up != static_cast<bool>(t.flipped[s[r]])) {
-                domain(s[r]).backward(edge, c, xs, ys);
+            const int64_t first = s[which[0]];
+            if (up != static_cast<bool>(t.flipped[first])) {
+                domain(first).backward(edge, count, x, y);
             } else {
-                domain(s[r]).forward(edge, c, xs, ys, unused);
+                domain(first).forward(edge, count, x, y, unused);
             }
-        }
+        });
     }
     static vs::Scratch& renewed(vs::Scratch& s) {
         s.reset();

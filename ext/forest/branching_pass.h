@@ -61,8 +61,8 @@ class BranchingBlock {
         if (!up_ || !alpha_) return false;
         // Rows of earlier calls may have left anything in the pads.
         for (int64_t s = begin_; s < end_ && Kp_ != w_.K; ++s) {
-            if (upward) w_.clear_pads(alpha(s));
-            if (upward || !w_.pass.up) w_.clear_pads(up(s));
+            if (upward) w_.clear_end(alpha(s));
+            if (upward || !w_.pass.up) w_.clear_end(up(s));
         }
         return true;
     }
@@ -76,12 +76,9 @@ class BranchingBlock {
         const int64_t parentless = root ? block_roots : begin_;  // without a parent
         const bool together = w_.pass.together > 0;
         Ledger sum;
-        for (int64_t q = begin_; q < end_ && together; ++q) d_.ones(alpha(q));
+        for (int64_t q = begin_; q < end_ && together; ++q) w_.begin_with_ones(alpha(q));
         for (int64_t hi = end_, lo; hi > begin_; hi = lo) {
-            for (lo = hi - 1; lo > begin_ && hi - lo < Buffers::kBatch; --lo) {
-                const int64_t child = t_.children[lo - 1];
-                if (child < hi && child < t_.children_end[lo - 1]) break;
-            }
+            lo = batch_before(t_, begin_, hi, Buffers::kBatch);
             const int m = static_cast<int>(hi - lo);
             if (!w_.ticker.go_on(m)) return false;
             for (int r = 0; r < m; ++r) {

@@ -5,6 +5,7 @@
 
 #include <type_traits>
 
+#include "forest/branching_best.h"
 #include "forest/branching_draw.h"
 #include "forest/branching_edges.h"
 #include "forest/branching_island_rows.h"
@@ -128,11 +129,7 @@ static const vs::IslandVerbs* islands(int arithmetic) {
 }
 
 static void best(vs::BranchingPass* pass, bool upward, int64_t block, int worker) {
-    const auto in = [&](auto type) {
-        using In = decltype(type);
-        upward ? tree_decode_up<In>(pass, block, worker)
-               : tree_decode_down<In>(pass, block, worker);
-    };
+    const auto in = [&](auto type) { tree_best<decltype(type)>(pass, upward, block, worker); };
     pass->model.arrays.dtype == vs::kFloat32 ? in(float()) : in(double());
 }
 
