@@ -1,4 +1,5 @@
-// The best configuration of a forest: the max-sum algebra on the way up, states from the roots down.
+// The best configuration of a forest: the max-sum algebra on the way up, states from the roots
+// down.
 //
 //   V_v = u_v + sum_c max_k (t(., k) + V_c(k));   state of c: argmax_k (t(x_v, k) + V_c(k))
 //
