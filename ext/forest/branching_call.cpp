@@ -276,12 +276,12 @@ bool BranchingCall::best() {
     p_.block_up = s.take(t_.n_blocks * width);
     std::vector<Scores> up, down;
     for (size_t i = 0; i < tables_.size() && !tables_[i].per_edge; ++i) {
-        down.push_back(scores(tables_[i], c_.dtype, false));
+        if (t_.any_flipped) down.push_back(scores(tables_[i], c_.dtype, false));
         up.push_back(scores(tables_[i], c_.dtype, true));
     }
     if (s.failed) return false;
     p_.scores_up = up.empty() ? nullptr : up.data();
-    p_.scores_down = up.empty() ? nullptr : down.data();
+    p_.scores_down = down.empty() ? nullptr : down.data();
 
     std::vector<ScanBackoff> backoff(at(r_.threads));
     p_.backoff = backoff.data();

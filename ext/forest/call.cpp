@@ -319,7 +319,7 @@ Scores ForestCall::scores(const Chains& table, int compute, bool turned) {
         return found;
     }
     constexpr int64_t kMany = 256;  // positions for which it pays to put a large table into tiles
-    const bool chains = !r_.model.layout, many = chains && c_.n_positions >= kMany;
+    const bool chains = !r_.model.layout, many = c_.n_positions >= kMany;
     if (compute == kFloat64 && !turned && fitting(r_.prepared, c_) && r_.prepared->scores.tops) {
         Scores ready = r_.prepared->scores;
         if (ready.rows) ready.rows = c_.transition;

@@ -110,8 +110,8 @@ struct BranchingPass : Pass {
     // (n, stride) by slot, or null: xi(l, k) = left(l) E(l, k) right(k) of the edge above.
     void *edge_left = nullptr, *edge_right = nullptr;
     TreeRows* rows = nullptr;
-    // Decoding: scores of each table, transposed and not, or null where edges have theirs.
-
+    // Decoding: scores of each table, transposed and, for flipped edges, not; null where edges have
+    // theirs.
     const Scores *scores_up = nullptr, *scores_down = nullptr;
     ScanBackoff* backoff = nullptr;  // one per worker
 };
