@@ -76,12 +76,20 @@ struct Expected {
         double sum[kLanes] = {}, magnitude[kLanes] = {};
         const int64_t K = c.n_labels;
         const T* unary = static_cast<const T*>(c.unary) + i * K;
-        for (int64_t k = 0; k < K; ++k) {
+        const auto term = [&](int64_t k, int lane) {
             double x = static_cast<double>(unary[k]);
             for (int m = 0; m < 2; ++m) x += more[m] ? static_cast<double>(more[m][k]) : 0.0;
             x = p[k] > T(0) ? x * static_cast<double>(p[k]) : 0.0;  // 0 times -inf is 0
-            sum[k % kLanes] += x;
-            magnitude[k % kLanes] += std::fabs(x);
+            sum[lane] += x;
+            magnitude[lane] += std::fabs(x);
+        };
+        // Lanes that the compiler knows stay in registers.
+        int64_t k = 0;
+        for (; k + kLanes <= K; k += kLanes) {
+            for (int lane = 0; lane < kLanes; ++lane) term(k + lane, lane);
+        }
+        for (int lane = 0; lane < kLanes - 1; ++lane) {
+            if (k + lane < K) term(k + lane, lane);
         }
         add((sum[0] + sum[1]) + (sum[2] + sum[3]),
             (magnitude[0] + magnitude[1]) + (magnitude[2] + magnitude[3]));

@@ -33,10 +33,11 @@ class BestOfBlock {
     BestOfBlock& operator=(const BestOfBlock&) = delete;
 
     // False: no memory.
-    bool open() {
+    bool open(bool upward) {
         scratch_.reset();
         row_ = scratch_.array<In>(2 * static_cast<int64_t>(Kp_));
-        return row_ && (!pass_->scores_up || send_.init(g_, scratch_, backoff_));
+        const bool sends = upward && pass_->scores_up;
+        return row_ && (!sends || send_.init(g_, scratch_, backoff_));
     }
 
     void upward() {
@@ -76,6 +77,7 @@ class BestOfBlock {
     In* up(int64_t s) const { return static_cast<In*>(pass_->up) + s * Kp_; }
     In* message_of_block(int64_t b) const { return static_cast<In*>(pass_->block_up) + b * Kp_; }
     int64_t table(int64_t s) const { return pass_->which ? pass_->which[s] : 0; }
+    // Null where edges have tables of their own, whichever way they run.
     const vs::Scores* scores(int64_t s) const {
         const vs::Scores* const all = t_.flipped[s] ? pass_->scores_down : pass_->scores_up;
         return all ? all + table(s) : nullptr;
@@ -132,8 +134,8 @@ class BestOfBlock {
     // Messages of slots [lo, hi) to their parents.
     void send_up(int64_t lo, int64_t hi) {
         const vs::Scores* over[kBatch];
-        const In *from[kBatch], *x[kBatch];
-        In *to[kBatch], *y[kBatch];
+        const In *from[kBatch], *some_from[kBatch];
+        In *to[kBatch], *some_to[kBatch];
         int m = 0;
         for (int64_t s = lo; s < hi; ++s) {
             if (t_.parent[s] < 0) continue;
@@ -148,12 +150,12 @@ class BestOfBlock {
         }
         if (m > 0 && !pass_->which && !t_.any_flipped) return send_.send(*over[0], m, from, to);
         const auto alike = [&](int q, int r) { return over[q] == over[r]; };
-        in_groups<kBatch>(m, alike, [&](const int* which, int count) {
+        in_groups<kBatch>(m, alike, [&](const int* some, int count) {
             for (int i = 0; i < count; ++i) {
-                x[i] = from[which[i]];
-                y[i] = to[which[i]];
+                some_from[i] = from[some[i]];
+                some_to[i] = to[some[i]];
             }
-            send_.send(*over[which[0]], count, x, y);
+            send_.send(*over[some[0]], count, some_from, some_to);
         });
     }
     // Over a table of its own.
@@ -231,7 +233,7 @@ class BestOfBlock {
 template <class In>
 void tree_best(vs::BranchingPass* pass, bool upward, int64_t block, int worker) {
     BestOfBlock<In> work(pass, block, worker);
-    if (!work.open()) {
+    if (!work.open(upward)) {
         pass->control->stop.store(2);
     } else if (upward) {
         work.upward();

@@ -205,7 +205,8 @@ void BranchingCall::finish(const std::vector<int64_t>& done) {
     }
     if (sums_edges()) add_edges();
     if (r_.size > 0 && !control_.stop.load()) {
-        const int64_t group = std::clamp(r_.size / r_.threads, int64_t{1}, int64_t{4});
+        constexpr int64_t kMost = 16;  // as many as lie side by side
+        const int64_t group = std::clamp(r_.size / r_.threads, int64_t{1}, kMost);
         run(Plan("sample", (r_.size + group - 1) / group), r_.threads, [&](int64_t i, int worker) {
             const Item item{group * i, std::min(r_.size, group * (i + 1))};
             level().run(&p_, {Verb::kBranchingSample, TaskKind::kPiece, item, worker, nullptr});

@@ -18,23 +18,32 @@ void tree_sample(vs::BranchingPass* pass, vs::Item item, int worker) {
         pass->control->stop.store(2);
         return;
     }
-    const double* const uniforms = pass->uniforms + item.first * w.t.n;
-    int64_t* const states = pass->states + item.first * w.t.n;
-    for (int64_t s = 0; s < w.t.n; ++s) {
+    SamplesAbreast<D> samples;
+    const bool alike = !pass->which && !w.t.any_flipped;  // all messages are rows of one table
+    if (alike && !samples.open(*w.d, size, DrawsBy::kRows, w.scratch)) {
+        pass->control->stop.store(2);
+        return;
+    }
+    const int64_t n = w.t.n;
+    const double* const uniforms = pass->uniforms + item.first * n;
+    int64_t* const states = pass->states + item.first * n;
+    for (int64_t s = 0; s < n; ++s) {
         if (!w.ticker.go_on(size)) return;
         if (!w.wanted(s)) continue;
         const int64_t p = w.t.parent[s], i = w.t.node[s];
         D& d = w.domain(s);
         const T* a = static_cast<const T*>(pass->kept_alpha) + s * w.Kp;
-        for (int64_t r = 0; r < size; ++r) {
-            int64_t* const x = states + r * w.t.n;
+        const int64_t drawn = samples.draw(
+            *w.d, a, uniforms + i, n, p < 0 ? nullptr : states + w.t.node[p], n, states + i, n);
+        for (int64_t r = drawn; r < size; ++r) {
+            int64_t* const x = states + r * n;
             const T* message = nullptr;
             if (p >= 0) {
                 const int v = static_cast<int>(x[w.t.node[p]]);
                 message = w.t.flipped[s] ? d.column_message(w.table(s), v, w.acc)
                                          : d.row_message(w.table(s), v, w.acc);
             }
-            x[i] = draw(*w.d, a, message, uniforms[r * w.t.n + i], weight);
+            x[i] = draw(*w.d, a, message, uniforms[r * n + i], weight);
         }
     }
 }

@@ -125,6 +125,7 @@ class Lists {
 
     // The labels of a configuration; false: stopped.
     bool trace(const Entry* entry, int64_t* x) {
+        left_ -= n_;
         int64_t label = entry->from;
         entry = entry->before;
         for (int64_t i = n_ - 1;; --i) {
@@ -154,7 +155,7 @@ class Lists {
         Cell* sibling;         // another list of the same position, or null
         Cell* below;           // where the head taken last comes from; null: not looked up
         const Entry* offered;  // its entry there
-        double* score;         // (K,) of heads, -inf beyond and where one was taken
+        double* score;         // (K,) of heads, -inf where one was taken
         const Entry** offer;   // (K,) what they are; null: the first of their lists
         const double* steps;   // (K,) scores of steps to the label, or null
         double local, most;    // the score of the label; of the best head beside the one taken
@@ -181,9 +182,9 @@ class Lists {
             locals[i - 1] = local(i, y);
             largest[i - 1] = extend_all(i, y, locals[i - 1], scores + (i - 1) * call_.stride);
         }
-        std::fill_n(offers, n_ * K_, nullptr);
         int32_t y = 0;
         for (int64_t i = n_; i > 0; --i) {
+            if (stopped()) return false;
             const int32_t l = largest[i - 1];
             Cell* const cell =
                 add(i, y, locals[i - 1], scores + (i - 1) * call_.stride, offers + (i - 1) * K_, l);
@@ -205,7 +206,6 @@ class Lists {
             offers_ = room<const Entry*>(scratch_, unused_ * K_);
         }
         --unused_;
-        std::fill_n(offers_ + unused_ * K_, K_, nullptr);
         double* const heads = scores_ + unused_ * call_.stride;
         const double u = local(i, y);
         const int l = extend_all(i, y, u, heads);
@@ -220,6 +220,7 @@ class Lists {
                                        offers, shared ? call_.columns + y * call_.stride : nullptr,
                                        u, kNever, y, l, kUnknown});
         opened_[at(i)] = cell;
+        if (offers) std::fill_n(offers, K_, nullptr);
         if (l < 0) return cell;
         cell->first = cell->last = entries_.add({heads[l], nullptr, nullptr, l});
         heads[l] = kNever;  // until it is replaced

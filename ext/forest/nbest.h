@@ -9,7 +9,7 @@ namespace vs {
 // Functions of a SIMD level; both return the first of the largest heads, -1: all are -inf.
 struct HeadVerbs {
     // heads[l] = x[l] + column[l] + u; without a column x[l] + 0, which makes -0 a 0. All are (K,),
-    // and -inf beyond, up to whole vectors.
+    // and -inf beyond, up to whole vectors, as the heads of `largest` are; 4 or fewer stand alone.
     int (*extend)(const double* x, const double* column, double u, int64_t labels, double* heads);
     int (*largest)(const double* heads, int64_t labels);
 };

@@ -55,6 +55,9 @@ int draw(const D& d, const typename D::T* a, const typename D::T* message, doubl
     return block * kBlock + k;
 }
 
+// Whose message a state that is known sends: that of the end of an edge, or of its beginning.
+enum class DrawsBy { kColumns, kRows };
+
 // A draw in each lane of vectors: the operations of draw() in their order.
 template <class D>
 class DrawsAbreast {
@@ -67,7 +70,7 @@ class DrawsAbreast {
     // A row that is looked up.
     static constexpr int kTable = 16;
 
-    bool open(const D& d, vs::Scratch& scratch) {
+    bool open(const D& d, DrawsBy by, vs::Scratch& scratch) {
         const int64_t rows = (d.K + kBlock - 1) / kBlock;
         column_ = scratch.array<T>(2 * N * static_cast<int64_t>(d.Kp));
         each_ = column_ + N * static_cast<int64_t>(d.Kp);
@@ -78,10 +81,11 @@ class DrawsAbreast {
         table_ = scratch.array<T>(kTable * kTable);
         if (!column_ || !row_ || !weight_ || !until_ || !one_ || !table_) return false;
         d.ones(row_ + d.Kp);
-        columns_ = d.column_message(0, 0, nullptr);
+        messages_ =
+            by == DrawsBy::kRows ? d.row_message(0, 0, nullptr) : d.column_message(0, 0, nullptr);
         for (int k = 0; looks_up(d) && k < d.K; ++k) {
             for (int s = 0; s < kTable; ++s) {
-                table_[k * kTable + s] = s < d.K ? columns_[s * int64_t{d.Kp} + k] : T(0);
+                table_[k * kTable + s] = s < d.K ? messages_[s * int64_t{d.Kp} + k] : T(0);
             }
         }
         return true;
@@ -118,7 +122,7 @@ class DrawsAbreast {
     bool looks_up(const D& d) const { return Lookup<T>::kThere && d.K <= kTable; }
     void read_messages(const D& d, const int* next, const T** messages) const {
         for (int r = 0; r < N; ++r) {
-            messages[r] = next[r] < 0 ? row_ + d.Kp : columns_ + next[r] * int64_t{d.Kp};
+            messages[r] = next[r] < 0 ? row_ + d.Kp : messages_ + next[r] * int64_t{d.Kp};
         }
     }
     VS_INLINE void row_of_many(const D& d, const T* a, const double* u, int* k) {
@@ -259,12 +263,65 @@ class DrawsAbreast {
 
     T *column_, *each_, *row_;  // (K, N) messages side by side, a row; (2, Kp) a row, and ones
     T* table_;                  // (kTable, kTable) messages, by entry and state
-    const T* columns_;          // (K, Kp) the same, by state
+    const T* messages_;         // (K, Kp) the same, by state
     double *weight_, *until_, *one_;
 };
 
 // Scores are of the type of messages: nobody draws from those that were narrowed.
 template <class D>
 constexpr bool kDrawAbreast = kGoAbreast<D> && std::is_same<typename D::In, typename D::T>::value;
+
+// Samples of one variable, one in each lane of vectors.
+template <class D, bool = kDrawAbreast<D>>
+class SamplesAbreast {
+  public:
+    using T = typename D::T;
+    bool open(const D&, int64_t, DrawsBy, vs::Scratch&) { return true; }
+    int64_t draw(const D&, const T*, const double*, int64_t, const int64_t*, int64_t, int64_t*,
+                 int64_t) {
+        return 0;
+    }
+};
+
+template <class D>
+class SamplesAbreast<D, true> {
+  public:
+    using T = typename D::T;
+    static constexpr int N = Vec<T>::N;
+
+    // False: no memory.
+    bool open(const D& d, int64_t size, DrawsBy by, vs::Scratch& scratch) {
+        size_ = size;
+        on_ = 2 * size > N && Abreast<D>::serves(d);
+        return !on_ || draws_.open(d, by, scratch);
+    }
+    // Draws from row a, where the state next to it is known or, null, none is. Numbers of one
+    // sample and the next are so far apart. Returns for how many samples: others go one by one.
+    int64_t draw(const D& d, const T* a, const double* uniforms, int64_t apart, const int64_t* next,
+                 int64_t next_apart, int64_t* states, int64_t states_apart) {
+        if (!on_) return 0;
+        const T* const in_each = draws_.in_each(d, a);
+        int64_t x = 0;
+        for (; 2 * (size_ - x) > N; x += N) {
+            const int m = static_cast<int>(size_ - x < N ? size_ - x : N);
+            double u[N];
+            int k[N];
+            for (int r = 0; r < N; ++r) {
+                const int64_t own = x + (r < m ? r : 0);
+                u[r] = uniforms[own * apart];
+                k[r] = next ? static_cast<int>(next[own * next_apart]) : -1;
+            }
+            draws_.row(d, in_each, u, k);
+            for (int r = 0; r < m; ++r) states[(x + r) * states_apart] = k[r];
+            if (size_ - x <= N) return size_;
+        }
+        return x;
+    }
+
+  private:
+    DrawsAbreast<D> draws_;
+    int64_t size_ = 0;
+    bool on_ = false;
+};
 
 }  // namespace VS_NS

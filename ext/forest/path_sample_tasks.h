@@ -39,55 +39,6 @@ struct DrawnLane {
     }
 };
 
-// Samples of one position of a lane, one in each lane of vectors.
-template <class D, bool = kDrawAbreast<D>>
-class SamplesAbreast {
-  public:
-    bool open(const D&, int64_t, vs::Scratch&) { return true; }
-    int64_t draw(vs::PathPass*, const D&, const Lane<D>&, const DrawnLane&, int64_t) { return 0; }
-};
-
-template <class D>
-class SamplesAbreast<D, true> {
-  public:
-    using T = typename D::T;
-    static constexpr int N = Vec<T>::N;
-
-    bool open(const D& d, int64_t size, vs::Scratch& scratch) {
-        on_ = 2 * size > N && Abreast<D>::serves(d);
-        return !on_ || draws_.open(d, scratch);
-    }
-    // Draws states of position i of a lane, and returns for how many samples.
-    int64_t draw(vs::PathPass* pass, const D& d, const Lane<D>& s, const DrawnLane& to, int64_t i) {
-        if (!on_) return 0;
-        const int64_t n = pass->model.arrays.n_positions, size = pass->size;
-        int64_t next_step, step;
-        const int64_t* const next = to.after(pass->states, n, i, &next_step);
-        int64_t* const states = to.at(pass->states, n, i, &step);
-        const double* const uniforms = pass->uniforms + to.begin + i;
-        const T* const a = draws_.in_each(d, s.alpha + i * s.stride);
-        int64_t x = 0;
-        for (; 2 * (size - x) > N; x += N) {
-            const int m = static_cast<int>(size - x < N ? size - x : N);
-            double u[N];
-            int k[N];
-            for (int r = 0; r < N; ++r) {
-                const int64_t own = x + (r < m ? r : 0);
-                u[r] = uniforms[own * n];
-                k[r] = next ? static_cast<int>(next[own * next_step]) : -1;
-            }
-            draws_.row(d, a, u, k);
-            for (int r = 0; r < m; ++r) states[(x + r) * step] = k[r];
-            if (size - x <= N) return size;
-        }
-        return x;
-    }
-
-  private:
-    DrawsAbreast<D> draws_;
-    bool on_ = false;
-};
-
 template <class D>
 class SampleTasks {
   public:
@@ -215,7 +166,7 @@ class SampleTasks {
         if (2 * m <= N || to[longest].n * N > 2 * all) return true;
         Abreast<D> group;
         DrawsAbreast<D> draws;
-        if (!draws.open(d_, scratch_) ||
+        if (!draws.open(d_, DrawsBy::kColumns, scratch_) ||
             !group.open(lanes, m, Keep::kForward, nullptr, nullptr, d_, scratch_)) {
             return true;
         }
@@ -364,7 +315,7 @@ class SampleTasks {
         to[0].n = 0;  // no compiler knows that m > 0
         if (!messages(lanes, to, item, m, to_known)) return false;
         SamplesAbreast<D> samples;
-        if (!samples.open(d_, pass_->size, scratch_)) {
+        if (!samples.open(d_, pass_->size, DrawsBy::kColumns, scratch_)) {
             no_memory();
             return false;
         }
@@ -372,8 +323,7 @@ class SampleTasks {
             for (int q = 0; q < m; ++q) {
                 const Lane<D>& s = lanes[q];
                 if (i >= to[q].n || i < to[q].enter || s.status != vs::kOk) continue;
-                const int64_t drawn = samples.draw(pass_, d_, s, to[q], i);
-                if (!draw_rest(s, to[q], i, drawn)) return false;
+                if (!draw_all(samples, s, to[q], i)) return false;
             }
         }
         for (int q = 0; q < m; ++q) {
@@ -387,12 +337,15 @@ class SampleTasks {
         }
         return true;
     }
-    // Position i of samples from `drawn` on.
-    bool draw_rest(const Lane<D>& s, const DrawnLane& to, int64_t i, int64_t drawn) {
+    // Position i of all samples.
+    bool draw_all(SamplesAbreast<D>& samples, const Lane<D>& s, const DrawnLane& to, int64_t i) {
         const int64_t n = c_.n_positions;
         int64_t next_step, step;
         const int64_t* const next = to.after(pass_->states, n, i, &next_step);
         int64_t* const states = to.at(pass_->states, n, i, &step);
+        const int64_t drawn =
+            samples.draw(d_, s.alpha + i * s.stride, pass_->uniforms + to.begin + i, n, next,
+                         next_step, states, step);
         for (int64_t x = drawn; x < pass_->size; ++x) {
             if (!ticker_.go_on()) return false;
             const T* message = nullptr;

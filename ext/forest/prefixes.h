@@ -39,22 +39,30 @@ class PrefixScores {
   private:
     using Abreast = BestAbreast<double, false>;
 
-    // `done`: whether there are lanes enough for it.
+    // `done`: whether the table and lanes are such that it pays.
     bool side_by_side(const int64_t* sequences, int m, double* const* rows, bool* done) {
         BestLane<double> lanes[Abreast::N];
         for (int r = 0; r < m; ++r) lanes[r] = best_lane<double>(c_, sequences[r]);
         vs::Chains c = c_;
-        Wide wide = {};
-        constexpr bool kWidens = !std::is_same<In, double>::value;
-        if (kWidens && !make_room(lanes, m, &wide, &c)) return false;
+        *done = pays(c, lanes, m);
+        if (!*done) return true;
+        if constexpr (!std::is_same<In, double>::value) {
+            Wide wide = {};
+            if (!make_room(lanes, m, &wide, &c)) return false;
+            widen(wide, lanes, m);
+        }
+        // The transition of `c` is still In's: rows alone take that of the table.
         const Input<double> in(c);
         Abreast abreast(in, table_);
-        *done = abreast.serves() && abreast.pays(lanes, m);
-        if (!*done) return true;
-        if (kWidens) widen(wide, lanes, m);
         if (!abreast.open(lanes, m, false, scratch_)) return false;
         if (abreast.forward(ticker_)) abreast.rows(rows);
         return true;
+    }
+
+    bool pays(const vs::Chains& c, const BestLane<double>* lanes, int m) const {
+        const Input<double> unread(c);
+        const Abreast abreast(unread, table_);
+        return abreast.serves() && abreast.pays(lanes, m);
     }
 
     // The chains of some lanes in doubles, one after the other; null where there is none.

@@ -39,11 +39,27 @@ void each_variable(const ForestModel& m, F f) {
     }
 }
 
+// f(sum, i, variable) likewise, with the sum of its component: that of the one under way, which
+// mostly goes on, is at hand.
+template <class S, class F>
+void each_term(const ForestModel& m, std::vector<S>& sums, F f) {
+    S sum;
+    int64_t component = -1;
+    each_variable(m, [&](int64_t i, const ForestVariable& v) {
+        if (v.component != component) {
+            if (component >= 0) sums[at(component)] = sum;
+            component = v.component;
+            sum = sums[at(component)];
+        }
+        f(sum, i, v);
+    });
+    if (component >= 0) sums[at(component)] = sum;
+}
+
 template <class T>
 void expected_of(const ForestModel& m, const T* marginals, const double* energies,
                  const double* largest, std::vector<Expected>& sums) {
-    each_variable(m, [&](int64_t i, const ForestVariable& v) {
-        Expected& sum = sums[at(v.component)];
+    each_term(m, sums, [&](Expected& sum, int64_t i, const ForestVariable& v) {
         const T* more[2] = {static_cast<const T*>(v.start), static_cast<const T*>(v.end)};
         // The energy of an edge stands with the first variable of a chain, with the child of a
         // tree.
@@ -62,17 +78,8 @@ class Scores {
 
     void trees(double* scores) const {
         std::vector<ScoreSum> sums(at(c_.n_sequences));
-        ScoreSum sum;  // of the tree under way, which mostly goes on
-        int64_t tree = -1;
-        each_variable(m_, [&](int64_t i, const ForestVariable& v) {
-            if (v.component != tree) {
-                if (tree >= 0) sums[at(tree)] = sum;
-                tree = v.component;
-                sum = sums[at(tree)];
-            }
-            sum.add(of(i, v));
-        });
-        if (tree >= 0) sums[at(tree)] = sum;
+        each_term(m_, sums,
+                  [&](ScoreSum& sum, int64_t i, const ForestVariable& v) { sum.add(of(i, v)); });
         for (std::size_t s = 0; s < sums.size(); ++s) scores[s] = sums[s].total();
     }
     void chains(double* scores) const {

@@ -9,7 +9,14 @@ import pytest
 from checks import assert_same_bits, chain, refused
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import Arrays, first_infeasible
+from oracles import (
+    Arrays,
+    configuration_scores,
+    enumerate_chain,
+    first_infeasible,
+    sequences,
+    slices_of,
+)
 from strategies import LANE_LENGTHS, chains, examples, random_chain
 
 import valuesparse as vs
@@ -123,8 +130,8 @@ def test_rows_of_many_labels_share_a_reading_of_the_table(peak: float, k: int, d
 def test_the_n_best_as_each_alone(k: int, dtype: type) -> None:
     rng = np.random.default_rng(k)
     for lengths in LANE_LENGTHS:
-        for forbidden in (0.0, 0.02):
-            model = random_chain(rng, lengths, k, forbidden=forbidden, dtype=dtype)
+        for forbidden, masks in ((0.0, False), (0.02, False), (0.0, True)):
+            model = random_chain(rng, lengths, k, forbidden=forbidden, masks=masks, dtype=dtype)
             if first_infeasible(model) is not None:
                 continue
             each = [chain(model.sequence(at)) for at in range(len(model.lengths))]
@@ -133,6 +140,39 @@ def test_the_n_best_as_each_alone(k: int, dtype: type) -> None:
                 got = vs.decode(chain(model), n_best=4, threads=threads)
                 assert_same_bits(got.states, np.concatenate([d.states for d in alone], axis=1))
                 assert_same_bits(got.score, np.concatenate([d.score for d in alone], axis=1))
+
+
+def test_the_best_in_float32_may_not_lead_the_sums() -> None:
+    """Lists are made in float64, which is exact here; the best alone, of rounded sums, comes first.
+
+    So most lists along it are opened in vain.
+    """
+    others = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        model = random_chain(rng, [7] * 16, 3)
+        model = replace(
+            model,
+            unary=rng.integers(-3, 4, model.unary.shape) + 2.0**23,
+            transition=rng.integers(-3, 4, (3, 3)) / 4.0,
+            start=None,
+            end=None,
+        ).astype(np.float32)
+        got, one = vs.decode(chain(model), n_best=6), vs.decode(chain(model)).states
+        for b, (seq, rows) in enumerate(zip(sequences(model), slices_of(model), strict=True)):
+            listing = enumerate_chain(seq)
+            first = one[rows].tolist()
+            scores = np.sort(listing.scores.astype(float))[::-1]
+            own = float(configuration_scores(seq, one[rows][None])[0])
+            others += own < scores[0]
+            assert got.states[0, rows].tolist() == first
+            found = configuration_scores(seq, got.states[:, rows]).astype(float)
+            assert len(np.unique(got.states[:, rows], axis=0)) == 6
+            # The five best but for the first, whatever its place.
+            rest = np.delete(scores, np.searchsorted(-scores, -own))[:5]
+            np.testing.assert_array_equal(found, [own, *rest])
+            assert_same_bits(got.score[1:, b], np.minimum(rest, got.score[0, b]))
+    assert others > 20
 
 
 @given(chains(max_labels=5, max_length=9, max_sequences=12), st.integers(1, 3))

@@ -226,3 +226,15 @@ def test_deadline(rng: np.random.Generator) -> None:
     for threads in (1, 2):
         with pytest.raises(vs.DeadlineError):
             vs.decode(model, deadline=1e-4, threads=threads)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_n_best_of_a_chain_in_chunks(dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    made = chain(random_chain(rng, [30_000, 20, 9_000], 5, dtype=dtype))
+    expected = uncut(made, n_best=4)
+    for threads in (1, 2, 3):
+        got = vs.decode(made, n_best=4, threads=threads)
+        assert_same_bits(got.states, expected.states)
+        assert_same_bits(got.score, expected.score)
+    assert_same_bits(expected.states[0], uncut(made).states)
