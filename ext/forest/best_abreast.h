@@ -181,7 +181,7 @@ class BestAbreast {
                     });
                 }
                 if (!CENTRED) continue;
-                const V top = most_of(high), most = V::where_ge(top, finite, top);
+                const V top = fold_apart<MaxSum>(high), most = V::where_ge(top, finite, top);
                 for (int k = 0; k < size_; k += N) (V::load(v + k) - most).store(v + k);
             }
             if (!ticker.go_on(m_ * rows)) return false;
@@ -334,11 +334,11 @@ class BestAbreast {
     static VS_INLINE V first_of(const V (&x)[M]) {
         V most[M], left[M];
         each<M>([&](auto l) VS_INLINE_LAMBDA { most[l] = x[l]; });
-        const V top = most_of(most);
+        const V top = fold_apart<MaxSum>(most);
         each<M>([&](auto l) VS_INLINE_LAMBDA {
             left[l] = V::where_equal(x[l], top, V::set1(static_cast<In>(M - l)));
         });
-        return V::set1(static_cast<In>(M)) - most_of(left);
+        return V::set1(static_cast<In>(M)) - fold_apart<MaxSum>(left);
     }
     // The same of x (K, N).
     VS_INLINE V first_largest(const In* x) const {
@@ -351,21 +351,6 @@ class BestAbreast {
         }
         return labels - most;
     }
-    // The largest of x, two at a time, in its place.
-    template <int M>
-    static VS_INLINE V most_of(V (&x)[M]) {
-        static_assert(M == 4 || M == 8 || M == 16, "a power of two");
-        const auto halve = [&](auto half) VS_INLINE_LAMBDA {
-            if constexpr (half < M) {
-                each<half>([&](auto j) VS_INLINE_LAMBDA { x[j] = V::max(x[j], x[j + half]); });
-            }
-        };
-        halve(std::integral_constant<int, 8>());
-        halve(std::integral_constant<int, 4>());
-        halve(std::integral_constant<int, 2>());
-        return V::max(x[0], x[1]);
-    }
-
     const In* tiles() const { return static_cast<const In*>(table_->tiles); }
     const In* columns() const { return static_cast<const In*>(table_->columns); }
 

@@ -53,21 +53,22 @@ class BranchingEdges {
     }
     // Edges that share a table go together.
     bool window(int64_t lo, int64_t hi) {
-        bool done[kWindow] = {};
         int64_t slot[kWindow];
+        int m = 0;
         for (int64_t s = lo; s < hi; ++s) {
-            if (done[s - lo] || !counts(s)) continue;
-            int m = 0;
-            for (int64_t q = s; q < hi; ++q) {
-                if (done[q - lo] || !counts(q) || &w_.domain(q) != &w_.domain(s)) continue;
-                done[q - lo] = true;
-                slot[m++] = q;
-            }
-            if (!w_.ticker.go_on(2 * m)) return false;
-            if (sums_) add_sums(slot, m);
-            if (w_.pass.energies) add_energies(slot, m);
+            if (counts(s)) slot[m++] = s;
         }
-        return true;
+        const auto alike = [&](int q, int r) { return &w_.domain(slot[q]) == &w_.domain(slot[r]); };
+        bool go = true;
+        in_groups<kWindow>(m, alike, [&](const int* which, int count) {
+            go = go && w_.ticker.go_on(2 * count);
+            if (!go) return;
+            int64_t some[kWindow];
+            for (int i = 0; i < count; ++i) some[i] = slot[which[i]];
+            if (sums_) add_sums(some, count);
+            if (w_.pass.energies) add_energies(some, count);
+        });
+        return go;
     }
     void add_listed(const vs::SparseTable& pairs, int64_t s) {
         const T *a = left(s), *g = right(s);

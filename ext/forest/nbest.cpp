@@ -89,8 +89,6 @@ class Lists {
         edge_ = c_.edge[sequence];
         rows_ = rows;
         best_ = call_.best + begin_;
-        unused_ = 0;
-        more_ = 16;
         along_ = all_ = nullptr;
         // So much for the second best, at least.
         cells_.begin(2 * n_ + 2);
@@ -199,17 +197,11 @@ class Lists {
 
     Cell* open(int64_t i, int32_t y) {
         if (i == 0) return add_first(y);
-        if (unused_ == 0) {
-            unused_ = more_;
-            more_ *= 2;
-            scores_ = room<double>(scratch_, unused_ * call_.stride);
-            offers_ = room<const Entry*>(scratch_, unused_ * K_);
-        }
-        --unused_;
-        double* const heads = scores_ + unused_ * call_.stride;
+        double* const heads = room<double>(scratch_, call_.stride);
+        const Entry** const offers = room<const Entry*>(scratch_, K_);
         const double u = local(i, y);
         const int l = extend_all(i, y, u, heads);
-        return add(i, y, u, heads, offers_ + unused_ * K_, l);
+        return add(i, y, u, heads, offers, l);
     }
 
     // A list with these heads, of which the best, that of label l, is taken; -1: there is none.
@@ -326,9 +318,6 @@ class Lists {
     const double* rows_ = nullptr;
     const int64_t* best_ = nullptr;  // its best configuration
     int64_t left_ = kPolled;
-    int64_t unused_ = 0, more_ = 0;  // lists whose heads still have memory; will get it next
-    double* scores_ = nullptr;
-    const Entry** offers_ = nullptr;
     Cell* all_ = nullptr;    // the list of all configurations, which follows the last position
     Cell* along_ = nullptr;  // (n + 1,) those along the best configuration, last first; or null
     Supply<Cell> cells_;

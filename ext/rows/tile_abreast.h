@@ -2,29 +2,29 @@
 // all N rows is one vector. The operations of each row are those of tile.h, in their order.
 #pragma once
 
+#include <type_traits>
+
 #include "rows/tile.h"
 #include "simd/each.h"
 #include "simd/vec.h"
 
 namespace VS_NS {
 
-// The sum of vectors that would be the lanes of one, as hsum() makes it.
-template <class A = SumProduct, class V>
-VS_INLINE V fold_apart(V (&part)[V::N]) {
-    constexpr int N = V::N;
-    if constexpr (N >= 16) {
-        each<8>([&](auto j) VS_INLINE_LAMBDA { part[j] = A::plus(part[j], part[j + 8]); });
-    }
-    if constexpr (N >= 8) {
-        each<4>([&](auto j) VS_INLINE_LAMBDA { part[j] = A::plus(part[j], part[j + 4]); });
-    }
-    if constexpr (N >= 4) {
-        return A::plus(A::plus(part[0], part[2]), A::plus(part[1], part[3]));
-    } else if constexpr (N == 2) {
-        return A::plus(part[0], part[1]);
-    } else {
-        return part[0];
-    }
+// The sum of M vectors, halves at a time: what hsum() makes of one whose lanes they would be.
+template <class A = SumProduct, class V, int M>
+VS_INLINE V fold_apart(V (&part)[M]) {
+    static_assert(M <= 16 && (M & (M - 1)) == 0, "a power of two");
+    const auto halve = [&](auto half) VS_INLINE_LAMBDA {
+        if constexpr (half < M) {
+            each<half>([&](auto j)
+                           VS_INLINE_LAMBDA { part[j] = A::plus(part[j], part[j + half]); });
+        }
+    };
+    halve(std::integral_constant<int, 8>());
+    halve(std::integral_constant<int, 4>());
+    halve(std::integral_constant<int, 2>());
+    halve(std::integral_constant<int, 1>());
+    return part[0];
 }
 
 // y (M, N): columns that lie in a row of a tile, whose rows are summed up in blocks.
