@@ -21,6 +21,16 @@ namespace VS_NS {
 // local factors, for a pass back.
 enum class Keep { kNothing, kForward, kBoth };
 
+// That, and what comes of the way back beside marginals; null: nothing.
+template <class D>
+struct Wanted {
+    Keep keep;
+    const vs::Comparison* compared = nullptr;  // with what marginals are, which are not kept then
+    const EdgeSink<D>* edges = nullptr;        // keeps what answers about edges are made of
+    double* energies = nullptr;                // as those of Request, made with `depth`
+    const Depth<D>* depth = nullptr;
+};
+
 template <class D>
 class Abreast {
   public:
@@ -47,13 +57,17 @@ class Abreast {
         return 100 * sizes.positions > percent * N * sizes.longest;
     }
 
-    // lanes[0..m), at most N. `compared`: where marginals are, and not kept, or null. `edges`:
-    // where what they are made of goes, or null. False: no memory.
-    bool open(Lane<D>* lanes, int m, Keep keep, const vs::Comparison* compared,
-              const EdgeSink<D>* edges, const D& d, vs::Scratch& scratch) {
-        keep_ = keep;
-        if (edges) edges_.open(*edges, lanes, m);
-        if (compared && Beside<D>::kFits && !beside_.open(*compared, d.K, scratch)) return false;
+    // lanes[0..m), at most N. False: no memory.
+    bool open(Lane<D>* lanes, int m, const Wanted<D>& wanted, const D& d, vs::Scratch& scratch) {
+        const Keep keep = keep_ = wanted.keep;
+        if (wanted.edges) edges_.open(*wanted.edges, lanes, m);
+        if (wanted.energies && !energies_.open(*wanted.depth, wanted.energies, d.K, scratch)) {
+            return false;
+        }
+        if (wanted.compared && Beside<D>::kFits &&
+            !beside_.open(*wanted.compared, d.K, scratch)) {
+            return false;
+        }
         lanes_ = lanes;
         m_ = m;
         size_ = N * d.K;
@@ -125,6 +139,7 @@ class Abreast {
             int64_t end = first;  // the last of those that go alike
             bool meets = false;
             for (int r = 0; r < N; ++r) to_[r] = nullptr;
+            for (int r = m_; r < N && energies_.on(); ++r) energies_.aim(r, -1);
             for (int r = 0; r < m_; ++r) {
                 const Lane<D>& s = lanes_[r];
                 if (i == s.n - 1) begin_backward(d, r);
@@ -132,6 +147,7 @@ class Abreast {
                 if (i == s.last - 1) begin_own(r);
                 const bool own = s.enter <= i && i < s.last;
                 meets |= own;
+                if (energies_.on()) energies_.aim(r, own ? s.begin + i : -1);
                 if (beside_.on()) {
                     beside_.aim(r, own ? s.begin + i : -1, s.sequence);
                 } else if (own && s.out) {
@@ -392,11 +408,13 @@ class Abreast {
             V sum = V::set1(T(0)), sum_a = sum, sum_b = sum;
             T* const p = p_ + (kAtOnce - 1 - rows) * size_;
             if (MEETS && edges_.on()) edges_.rows(d, i, block(i), a_, psi_);
+            if (MEETS && energies_.on()) energies_.rows(block(i), a_);
             const V high = meet<PLAIN, MEETS>(d.K, block(i), scaled != 0, p, &sum, &sum_a, &sum_b);
             if (scaled) scale<PLAIN>(d.K, block(i) + size_, powers(high, scaled), a_);
             if (MEETS) {
                 const V inverse = V::set1(T(1)) / sum;
                 if (edges_.on()) edges_.masses(i, sum);
+                if (energies_.on()) energies_.masses(sum);
                 least = V::min(least, sum);
                 if (sizeof(T) == 4) {
                     const V here = (from_a * sum_a + from_b * sum_b) * inverse;
@@ -470,6 +488,7 @@ class Abreast {
     ScoresAbreast<D> scores_;
     In* to_[N];  // rows of marginals, or null
     EdgesBeside<D> edges_;
+    EnergiesBeside<D> energies_;
     Beside<D> beside_;        // or what they are compared with
     bool row_plain_ = false;  // nothing has been forbidden in this row
     bool well_[N];

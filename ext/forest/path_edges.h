@@ -93,6 +93,56 @@ class EdgesBeside {
     int m_ = 0;
 };
 
+// The energies of lanes that lie side by side, made as messages come back: none of their rows is
+// kept.
+template <class D>
+class EnergiesBeside {
+  public:
+    using T = typename D::T;
+    using Wide = Vec<double>;
+    static constexpr int N = Vec<T>::N;
+
+    bool on() const { return depth_ != nullptr; }
+    // `energies` (N,): as those of Request. False: no memory.
+    bool open(const Depth<D>& depth, double* energies, int K, vs::Scratch& scratch) {
+        depth_ = &depth;
+        energies_ = energies;
+        y_ = scratch.array<T>(static_cast<int64_t>(N) * K);
+        return y_ != nullptr;
+    }
+    // Lane r goes on, towards the front, with the edge from `position`; -1: with none.
+    void aim(int r, int64_t position) {
+        step_[r] = position < 0 ? 0 : 1;
+        to_[r] = position < 0 ? unused_ + r : energies_ + position;
+    }
+    // Forward messages of a position, and what comes back to it.
+    VS_INLINE void rows(const T* alpha, const T* outgoing) {
+        depth_->dots_abreast(alpha, outgoing, y_, total_);
+    }
+    VS_INLINE void masses(Vec<T> sum) {
+        Wide mass[kInDoubles<T>];
+        as_doubles(sum, mass);
+        double energy[N];
+        const Wide shift = Wide::set1(depth_->shift());
+        each<kInDoubles<T>>([&](auto q) VS_INLINE_LAMBDA {
+            (shift - total_[q] / mass[q]).store(energy + q * Wide::N);
+        });
+        each<N>([&](auto r) VS_INLINE_LAMBDA {
+            *to_[r] = energy[r];
+            to_[r] -= step_[r];
+        });
+    }
+
+  private:
+    const Depth<D>* depth_ = nullptr;
+    double* energies_ = nullptr;
+    T* y_ = nullptr;  // (K, N)
+    Wide total_[kInDoubles<T>];
+    double* to_[N];
+    int64_t step_[N];
+    double unused_[N];
+};
+
 // The sums of emit_edges, of the pairs listed alone.
 template <class D>
 bool add_listed(const vs::SparseTable& pairs, D& d, Ticker& ticker, const Lane<D>& s,

@@ -30,9 +30,8 @@ inline void end_items(vs::PathPass* pass, bool chunks, int64_t first, int64_t la
 // Exact moves to the front, in order, with its number in `which`. Returns how many, or -1:
 // cancelled.
 template <class D, class Finish>
-int abreast(const Exact<D>& engine, const D& d, Ticker& ticker, Lane<D>* lanes, int m, Keep keep,
-            const vs::Comparison* compared, const EdgeSink<D>* edges, vs::Scratch& scratch,
-            int* which, Finish finish) {
+int abreast(const Exact<D>& engine, const D& d, Ticker& ticker, Lane<D>* lanes, int m,
+            const Wanted<D>& wanted, vs::Scratch& scratch, int* which, Finish finish) {
     constexpr int N = Abreast<D>::N;
     int left = 0;
     for (int first = 0; first < m; first += N) {
@@ -40,9 +39,9 @@ int abreast(const Exact<D>& engine, const D& d, Ticker& ticker, Lane<D>* lanes, 
         const vs::Scratch::Mark mark = scratch.mark();
         Abreast<D> group;
         const bool worth = Abreast<D>::pays(lanes + first, size, d.K) &&
-                           group.open(lanes + first, size, keep, compared, edges, d, scratch);
+                           group.open(lanes + first, size, wanted, d, scratch);
         if (worth && !(group.forward(engine, d, ticker) &&
-                       (keep == Keep::kNothing || group.backward(d, ticker)))) {
+                       (wanted.keep == Keep::kNothing || group.backward(d, ticker)))) {
             return -1;
         }
         for (int r = first; r < first + size; ++r) {
@@ -86,6 +85,7 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
         return lane_init(s, d, c, pass->order[which], out, scratch) &&
                compared_init(pass, d, s, scratch);
     };
+    bool answered = false;  // what is asked of edges
     EdgeSink<D> sink;
     sink.lanes = lanes;
     const auto finish = [&](Lane<D>& s) {
@@ -93,7 +93,7 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
             s.status = vs::kWiden;
         }
         if (!pass->one_way) require_little_added(s);
-        if (edges && s.status == vs::kOk) {
+        if (edges && !answered && s.status == vs::kOk) {
             const double weight = pass->weights ? pass->weights[s.sequence] : 1.0;
             const int64_t r = &s - lanes;
             if (!emit_edges(pass, d, ticker, s, sink.outgoing[r], sink.mass[r], sums, weight,
@@ -119,11 +119,21 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
         bool again = without_rows;
         if (ok && fits && serves) {
             const vs::Scratch::Mark mark = scratch.mark();
-            if (edges && !sink.open(d, m, true, scratch)) return end_all(vs::kNoMemory);
-            const int left =
-                abreast(engine, d, ticker, lanes, m, pass->one_way ? Keep::kNothing : Keep::kBoth,
-                        pass->compared, edges ? &sink : nullptr, scratch, which, finish);
+            Wanted<D> wanted{pass->one_way ? Keep::kNothing : Keep::kBoth};
+            wanted.compared = pass->compared;
+            // Where energies are all that is wanted of edges, they are made on the way back.
+            answered = pass->energies && !sums && !pass->pairwise && !pass->log_left &&
+                       d.sums_without_transition() && depth.serves_abreast();
+            if (answered) {
+                wanted.energies = pass->energies;
+                wanted.depth = &depth;
+            } else if (edges) {
+                if (!sink.open(d, m, true, scratch)) return end_all(vs::kNoMemory);
+                wanted.edges = &sink;
+            }
+            const int left = abreast(engine, d, ticker, lanes, m, wanted, scratch, which, finish);
             if (left < 0) return end_all(vs::kCancelled);
+            answered = false;
             m = left;
             scratch.rewind(mark);
             again = true;

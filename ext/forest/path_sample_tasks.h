@@ -167,7 +167,7 @@ class SampleTasks {
         Abreast<D> group;
         DrawsAbreast<D> draws;
         if (!draws.open(d_, DrawsBy::kColumns, scratch_) ||
-            !group.open(lanes, m, Keep::kForward, nullptr, nullptr, d_, scratch_)) {
+            !group.open(lanes, m, Wanted<D>{Keep::kForward}, d_, scratch_)) {
             return true;
         }
         if (!group.forward(engine_, d_, ticker_)) return false;

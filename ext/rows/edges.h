@@ -10,6 +10,7 @@
 #include "core/scratch.h"
 #include "rows/pack.h"
 #include "rows/rows.h"
+#include "rows/tile_abreast.h"
 #include "simd/each.h"
 
 namespace VS_NS {
@@ -78,6 +79,19 @@ static double row_dot(const T* a, const T* b, int K) {
     return total;
 }
 
+// Vectors of doubles for one of T.
+template <class T>
+constexpr int kInDoubles = sizeof(T) == 8 ? 1 : Vec<T>::N / Vec<double>::N;
+
+template <class T>
+static VS_INLINE void as_doubles(Vec<T> x, Vec<double>* out) {
+    if constexpr (sizeof(T) == 8) {
+        out[0] = x;
+    } else {
+        x.widen(out);
+    }
+}
+
 // The table E(l, k) (c - t(l, k)), c the largest t, in an arithmetic of its own: energies of edges
 // that share it are c - sum_lk a(l) depth(l, k) g(k) / mass, in which nothing cancels.
 template <class D>
@@ -107,6 +121,31 @@ class Depth {
         d_->forward(edge, m, a, y, unused);
         for (int r = 0; r < m; ++r) {
             *energy[r] = d_->edge_shift(0) - row_dot(y[r], g[r], d_->K) / mass[r];
+        }
+    }
+    // Can energies be had of rows that lie side by side?
+    bool serves_abreast() const { return d_->g.n_tiles == 1 && !d_->e.sparse_forward; }
+    double shift() const { return d_->edge_shift(0); }
+    // sum_lk a(l) depth(l, k) g(k) of rows side by side (K, N), by the operations of add(), in
+    // doubles; y: (K, N).
+    VS_INLINE void dots_abreast(const T* a, const T* g, T* y, Vec<double>* total) const {
+        using V = Vec<T>;
+        constexpr int N = V::N;
+        const int K = d_->K, whole = K - K % N;
+        send_abreast(d_->g, d_->e.forward, a, y);
+        V part[N];
+        each<N>([&](auto j) VS_INLINE_LAMBDA { part[j] = V::set1(T(0)); });
+        for (int k0 = 0; k0 < whole; k0 += N) {
+            each<N>([&](auto j) VS_INLINE_LAMBDA {
+                const int64_t at = static_cast<int64_t>(k0 + j) * N;
+                part[j] = V::fma(V::load(y + at), V::load(g + at), part[j]);
+            });
+        }
+        as_doubles(fold_apart(part), total);
+        for (int k = whole; k < K; ++k) {
+            Vec<double> more[kInDoubles<T>];
+            as_doubles(V::load(y + k * N) * V::load(g + k * N), more);
+            each<kInDoubles<T>>([&](auto q) VS_INLINE_LAMBDA { total[q] = total[q] + more[q]; });
         }
     }
 
