@@ -71,32 +71,63 @@ struct Expected {
     // The local scores of position i under its marginal `p`; `more`: scores of labels that are
     // added to them, or null.
     template <class T>
-    void add_local(const Chains& c, int64_t i, const T* p, const T* const* more) {
-        constexpr int kLanes = 4;
-        double sum[kLanes] = {}, magnitude[kLanes] = {};
-        const int64_t K = c.n_labels;
-        const T* unary = static_cast<const T*>(c.unary) + i * K;
-        const auto term = [&](int64_t k, int lane) {
-            double x = static_cast<double>(unary[k]);
-            for (int m = 0; m < 2; ++m) x += more[m] ? static_cast<double>(more[m][k]) : 0.0;
-            x = p[k] > T(0) ? x * static_cast<double>(p[k]) : 0.0;  // 0 times -inf is 0
-            sum[lane] += x;
-            magnitude[lane] += std::fabs(x);
-        };
-        // Lanes that the compiler knows stay in registers.
-        int64_t k = 0;
-        for (; k + kLanes <= K; k += kLanes) {
-            for (int lane = 0; lane < kLanes; ++lane) term(k + lane, lane);
+    VS_INLINE void add_local(const Chains& c, int64_t i, const T* p,
+                             const T* const* more = nullptr) {
+        if (!more) {
+            const T* const unary = static_cast<const T*>(c.unary) + i * c.n_labels;
+            const Terms all = terms(static_cast<int>(c.n_labels), [&](int k) VS_INLINE_LAMBDA {
+                return static_cast<double>(unary[k]) * static_cast<double>(p[k]);
+            });
+            // NaN: 0 times the -inf of a state that is forbidden.
+            if (all.magnitude <= std::numeric_limits<double>::max()) {
+                return add(all.sum, all.magnitude);
+            }
         }
-        for (int lane = 0; lane < kLanes - 1; ++lane) {
-            if (k + lane < K) term(k + lane, lane);
-        }
-        add((sum[0] + sum[1]) + (sum[2] + sum[3]),
-            (magnitude[0] + magnitude[1]) + (magnitude[2] + magnitude[3]));
+        add_other(c, i, p, more);
     }
     // An edge; nothing cancels in the distance of its energy from the largest score of its table.
     void add_edge(double energy, double largest) {
         add(energy, std::fabs(largest) + std::fabs(energy - largest));
+    }
+
+  private:
+    struct Terms {
+        double sum, magnitude;
+    };
+    // The sum of K terms and that of their magnitudes, of every fourth in a number of its own.
+    template <class F>
+    static VS_INLINE Terms terms(int K, F term) {
+        TwoDoubles sum[2] = {}, magnitude[2] = {};
+        const auto add = [&](int half, double x, double y) VS_INLINE_LAMBDA {
+            sum[half] = sum[half] + TwoDoubles{x, y};
+            magnitude[half] = magnitude[half] + TwoDoubles{std::fabs(x), std::fabs(y)};
+        };
+        int k = 0;
+        for (; k + 4 <= K; k += 4) {
+            add(0, term(k), term(k + 1));
+            add(1, term(k + 2), term(k + 3));
+        }
+        if (k + 2 <= K) {
+            add(0, term(k), term(k + 1));
+            if (k + 3 == K) add(1, term(k + 2), 0.0);
+        } else if (k < K) {
+            add(0, term(k), 0.0);
+        }
+        return {(sum[0][0] + sum[0][1]) + (sum[1][0] + sum[1][1]),
+                (magnitude[0][0] + magnitude[0][1]) + (magnitude[1][0] + magnitude[1][1])};
+    }
+    // add_local() where a state is forbidden or scores are added.
+    template <class T>
+    void add_other(const Chains& c, int64_t i, const T* p, const T* const* more) {
+        const T* const unary = static_cast<const T*>(c.unary) + i * c.n_labels;
+        const Terms all = terms(static_cast<int>(c.n_labels), [&](int k) {
+            double x = static_cast<double>(unary[k]);
+            for (int m = 0; more && m < 2; ++m) {
+                x += more[m] ? static_cast<double>(more[m][k]) : 0.0;
+            }
+            return p[k] > T(0) ? x * static_cast<double>(p[k]) : 0.0;
+        });
+        add(all.sum, all.magnitude);
     }
 };
 

@@ -57,16 +57,43 @@ void each_term(const ForestModel& m, std::vector<S>& sums, F f) {
 }
 
 template <class T>
-void expected_of(const ForestModel& m, const T* marginals, const double* energies,
-                 const double* largest, std::vector<Expected>& sums) {
-    each_term(m, sums, [&](Expected& sum, int64_t i, const ForestVariable& v) {
-        const T* more[2] = {static_cast<const T*>(v.start), static_cast<const T*>(v.end)};
-        // The energy of an edge stands with the first variable of a chain, with the child of a
-        // tree.
-        if (!m.layout && v.before >= 0) sum.add_edge(energies[v.before], largest[v.table]);
-        sum.add_local(m.arrays, i, marginals + i * m.arrays.n_labels, more);
-        if (m.layout && v.before >= 0) sum.add_edge(energies[i], largest[v.table]);
-    });
+std::vector<Expected> expected_of(const ForestModel& m, const T* marginals, const double* energies,
+                                  const double* largest) {
+    const Chains& c = m.arrays;
+    std::vector<Expected> sums(at(c.n_sequences));
+    if (m.layout) {
+        // The energy of an edge of a tree stands with the child.
+        each_term(m, sums, [&](Expected& sum, int64_t i, const ForestVariable& v) {
+            sum.add_local(c, i, marginals + i * c.n_labels);
+            if (v.before >= 0) sum.add_edge(energies[i], largest[v.table]);
+        });
+        return sums;
+    }
+    for (int64_t s = 0; s < c.n_sequences; ++s) {
+        const int64_t begin = c.offset[s], end = c.offset[s + 1];
+        const int64_t step = c.per_edge ? 1 : 0;
+        const double* top = largest + (c.per_edge ? c.edge[s] : 0);
+        const auto local = [&](int64_t i) { return marginals + i * c.n_labels; };
+        // An end, whose edge is in the sum.
+        const auto add_end = [&](Expected& sum, int64_t i) {
+            const T* const more[2] = {i == begin ? static_cast<const T*>(c.start) : nullptr,
+                                      i + 1 == end ? static_cast<const T*>(c.end) : nullptr};
+            sum.add_local(c, i, local(i), more[0] || more[1] ? more : nullptr);
+        };
+        Expected sum;
+        if (begin < end) add_end(sum, begin);
+        // That of an edge of a chain stands with its first variable.
+        for (int64_t i = begin + 1; i < end; ++i, top += step) {
+            sum.add_edge(energies[i - 1], *top);
+            if (i + 1 == end) {
+                add_end(sum, i);
+            } else {
+                sum.add_local(c, i, local(i));
+            }
+        }
+        sums[at(s)] = sum;
+    }
+    return sums;
 }
 
 // The log-potentials of given states.
@@ -173,12 +200,10 @@ void score(const ForestModel& m, const int64_t* states, double* scores) {
 
 void expected(const ForestModel& m, const void* marginals, const double* energies,
               const double* largest, double* value, double* size) {
-    std::vector<Expected> sums(at(m.arrays.n_sequences));
-    if (m.arrays.dtype == kFloat32) {
-        expected_of(m, static_cast<const float*>(marginals), energies, largest, sums);
-    } else {
-        expected_of(m, static_cast<const double*>(marginals), energies, largest, sums);
-    }
+    const std::vector<Expected> sums =
+        m.arrays.dtype == kFloat32
+            ? expected_of(m, static_cast<const float*>(marginals), energies, largest)
+            : expected_of(m, static_cast<const double*>(marginals), energies, largest);
     for (std::size_t s = 0; s < sums.size(); ++s) {
         value[s] = sums[s].value.total();
         size[s] = sums[s].size;
