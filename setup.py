@@ -356,6 +356,7 @@ extensions = [
             "ext/messages/pieces.cpp",
             "ext/messages/resistance.cpp",
             "ext/messages/scopes.cpp",
+            "ext/messages/screen.cpp",
             "ext/messages/structured_factor.cpp",
             "ext/messages/table_factor.cpp",
             "ext/dual/active_set.cpp",

@@ -121,6 +121,9 @@ def forest(int64_t n, ptr, scope, order, deadline, late):
 include "messages/spanning.pxi"
 
 
+include "messages/screen.pxi"
+
+
 cdef class Network:
     """Messages of one graph. Not for two threads at once: the caller holds a lock.
 

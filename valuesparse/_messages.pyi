@@ -32,6 +32,17 @@ class Structured:
     def project(self, point: Array) -> Array | None: ...
     def joint(self, messages: Array, pairs: Array) -> Array: ...
 
+def worth(
+    scopes: Array,
+    states: Array,
+    weights: Array,
+    chance: Array,
+    offset: Array,
+    pairs: Array,
+    maybe: Array,
+    above: float,
+) -> Array: ...
+
 class Network:
     entries: int
     table_entries: int

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import valuesparse as vs
+from valuesparse._messages import worth
 from valuesparse.factors import Features, Table, Tree
 from valuesparse.relaxed import gain
 from valuesparse.relaxed._beliefs import Beliefs
@@ -65,6 +67,49 @@ def test_the_same_side_of_the_threshold(
     tables = [Table(f.scope, f.table([2, 2])) for f in map(block.__getitem__, range(len(block)))]
     found = gains_of(len(block), Beliefs(r, above=above).of_factors(list(enumerate(tables))))
     assert np.array_equal((found > above)[sure], (whole > above)[sure])
+
+
+@given(
+    st.integers(0, 10**6),
+    st.integers(0, 3),
+    st.sampled_from([1e-3, 0.3, 1.0, 5.0, 800.0]),
+    st.sampled_from([0.0, 1e-9, 1e-4, 0.1]),
+)
+def test_rows_that_a_bound_keeps(seed: int, size: int, weights: float, above: float) -> None:
+    """Those alone are left whose weight and likeliest state cannot give such a gain."""
+    rng = np.random.default_rng(seed)
+    cards = rng.integers(1, 4, 6)
+    offset = np.cumsum(cards) - cards
+    chance = rng.random(int(cards.sum())) ** 8
+    m = 60
+    scopes = np.array([rng.choice(6, size, replace=False) for _ in range(m)]).reshape(m, size)
+    states = np.floor(rng.random((m, size)) * cards[scopes]).astype(np.int64)
+    theta = rng.normal(size=m) * weights
+    theta[rng.random(m) < 0.05] = -np.inf
+    held = np.unique(np.sort(rng.choice(36, 4)))
+    held = held[held // 6 < held % 6]
+    maybe = np.zeros(16, dtype=np.bool_)
+    maybe[held & 15] = maybe[(held % 6 * 6 + held // 6) & 15] = True
+    kept = worth(
+        np.ascontiguousarray(scopes), states, theta, chance, offset, held, maybe, above
+    ).tolist()
+    for i in range(m):
+        most = float(chance[offset[scopes[i]] + states[i]].min(initial=1.0))
+        with mpmath.workdps(40):
+            t = mpmath.mpf(float(theta[i]))
+            bound = float(most * (mpmath.exp(t) - 1 - t))
+        pair = size == 2 and scopes[i].min() * 6 + scopes[i].max() in held
+        if bound > above or pair:
+            assert i in kept
+        elif bound < 0.6 * above and bound > 1e-14:  # no rounding
+            assert i not in kept
+    some = states[0]
+    alike = np.broadcast_to(some % cards.min(), (m, size)).astype(np.int64)
+    answers = [
+        worth(np.ascontiguousarray(scopes), x, theta, chance, offset, held, maybe, above)
+        for x in (np.ascontiguousarray(alike), np.ascontiguousarray(alike[0]))
+    ]
+    assert np.array_equal(*answers)
 
 
 def test_most_are_left_out_before_their_joints_are_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,9 +94,8 @@ def check_columns(graph: Variables, scopes: npt.NDArray[np.integer[Any]]) -> Non
     n = graph.n_variables
     for a in range(scopes.shape[1]):
         column = scopes[:, a]
-        bad = (column < 0) | (column >= n)
-        if bad.any():
-            at = int(bad.argmax())
+        if column.size and not 0 <= column.min() <= column.max() < n:
+            at = int(((column < 0) | (column >= n)).argmax())
             raise ValueError(
                 f"scopes[{at}, {a}] is {column[at]}: there are {n} variables, numbered from 0"
             )
@@ -183,8 +182,13 @@ def check_features(graph: Variables, features: Features) -> None:
         )
     scopes = features.scopes
     check_columns(graph, scopes)
+    fewest = graph.cards.min(initial=np.iinfo(np.int64).max)
     for a in range(scopes.shape[1]):
         column = scopes[:, a]
+        if features.assignments is not None and len(scopes):
+            state = features.assignments[:, a]
+            if 0 <= state.min() <= state.max() < fewest:  # mostly so, and sooner seen
+                continue
         cards = graph.cards[column]
         if features.assignments is None:
             assert features.fires is not None

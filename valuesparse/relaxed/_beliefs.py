@@ -155,8 +155,12 @@ class Beliefs:
         at: Array | None = None,
         *,
         sides: bool = True,
+        screened: bool = False,
     ) -> Iterator[FeaturePart | TableGroup]:
-        """Yield what is known about some rows of a block, by default all, told as those `at`."""
+        """Yield what is known about rows of a block, by default all, told as those `at`.
+
+        `screened`: each may have a gain that matters.
+        """
         count = len(block) if rows is None else rows.size
         for first in range(0, count, _CHUNK):
             some, here = self._chunk(block, rows, first)
@@ -164,12 +168,12 @@ class Beliefs:
                 own = np.arange(here.start, here.stop) if at is None else at[here]
                 yield from self._of_columns(own, some)
                 continue
-            worth = self.screen.worth(some) if sides else None
-            if worth is not None and not worth.size:
-                continue
-            which = here if worth is None else here.start + worth
+            worth = self.screen.worth(some) if sides and not screened else None
+            which: slice | Array = here
             if worth is not None:
-                some = some.take(worth)
+                if not worth.size:
+                    continue
+                some, which = some.take(worth), here.start + worth
             yield self.part(which if at is None else at[which], some, sides)
 
     def _chunk(
@@ -274,13 +278,12 @@ class Beliefs:
         if self.exact:
             exact = ~self.links.linked(scopes)
         rows = np.flatnonzero(known)
-        many, holder = self.links.many(rows, scopes)
+        many, holder, rows = self.links.many(rows, scopes)
         if many.size:
             assert self.links.within is not None
             pairs = self.links.within.of(scopes[many], holder, rough[many])
             joint[many] = pairs.reshape(many.size, 4)
             exact[many] = self.exact
-            rows = rows[~np.isin(rows, many, assume_unique=True)]
         for row, own in zip(
             rows.tolist(), self.joints.of([tuple(s) for s in scopes[rows].tolist()]), strict=True
         ):
@@ -299,12 +302,11 @@ class Beliefs:
             own = belief[self._starts(scopes[:, axis])[:, None] + np.arange(k)]
             joint = (joint[:, :, None] + own[:, None, :]).reshape(len(scopes), joint.shape[1] * k)
         rows = np.flatnonzero(known)
-        many, holder = self.links.many(rows, scopes)
+        many, holder, rows = self.links.many(rows, scopes)
         if many.size:
             assert self.links.within is not None
             own = self.links.within.of(scopes[many], holder, np.zeros(many.size, dtype=np.bool_))
             joint[many] = self.joints.log_of(own).reshape(-1, 4)
-            rows = rows[~np.isin(rows, many, assume_unique=True)]
         sets = [tuple(s) for s in scopes[rows].tolist()]
         for row, found in zip(rows.tolist(), self.joints.logs_of(sets), strict=True):
             if found is not None:
@@ -476,15 +478,14 @@ class Beliefs:
         if self.exact:
             exact = ~self.links.linked(scopes)
         rows = np.flatnonzero(self._known(scopes))
-        if not rows.size:
-            return HeldJoints(none, none, [], exact, none, pairs)
-        many, holder = self.links.many(rows, scopes)
+        many, holder, rows = self.links.many(rows, scopes)
         if many.size:
             assert self.links.within is not None
             pairs = self.links.within.of(scopes[many], holder, rough[many])
             pairs = self.joints.log_of(pairs) if logs else pairs
             exact[many] = self.exact
-            rows = rows[~np.isin(rows, many, assume_unique=True)]
+        if not rows.size:
+            return HeldJoints(none, none, [], exact, many, pairs)
         wanted, which = np.unique(scopes[rows], axis=0, return_inverse=True)
         sets = [tuple(s) for s in wanted.tolist()]
         joints = self.joints.logs_of(sets) if logs else self.joints.of(sets)

@@ -78,10 +78,10 @@ class Lazy:
             yield check_factors(self.graph, single)
 
     def _parts(
-        self, beliefs: Beliefs, item: Features | list[Factor]
+        self, beliefs: Beliefs, item: Features | list[Factor], *, screened: bool = False
     ) -> Iterator[FeaturePart | TableGroup]:
         if isinstance(item, Features):
-            return beliefs.of_block(item)
+            return beliefs.of_block(item, screened=screened)
         return beliefs.of_factors(list(enumerate(item)))
 
     def worth(
@@ -94,7 +94,10 @@ class Lazy:
             rows = beliefs.screen.worth(item) if isinstance(item, Features) else None
             some = item if rows is None else cast("Features", item).take(rows)
             new = self._unknown(some, seen)
-            large = np.flatnonzero(gains_of(len(new), self._parts(beliefs, new)) > epsilon)
+            if not len(new):
+                continue
+            parts = self._parts(beliefs, new, screened=True)
+            large = np.flatnonzero(gains_of(len(new), parts) > epsilon)
             if large.size:
                 found.append(
                     new.take(large)

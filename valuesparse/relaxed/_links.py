@@ -33,7 +33,6 @@ class Links:
     """
 
     def __init__(self, result: GraphResult) -> None:
-        self._pairs: Array | None = None
         self._sets: set[frozenset[int]] | None = None
         n = self._n = result.graph.n_variables
         part = result.part()
@@ -42,7 +41,7 @@ class Links:
         #: those of two.
         self._tables = wide_tables(part)
         structured = [np.array(f.scope, dtype=np.int64) for f in own.values()]
-        self._structured = [np.isin(np.arange(n), scope) for scope in structured]
+        self._structured = [_mask(n, scope) for scope in structured]
         #: Whether a factor that was used has two variables.
         self.any = bool(self._tables or structured)
         self._scopes = (*self._tables, *(s[None] for s in structured))
@@ -73,10 +72,13 @@ class Links:
     def _tied(self) -> bool:
         return self._n > 0 and not self._label.any()
 
-    def many(self, rows: Array, scopes: Array) -> tuple[Array, Array]:
-        """Return which of some rows structured factors tell together, and which factor does."""
+    def many(self, rows: Array, scopes: Array) -> tuple[Array, Array, Array]:
+        """Return which of some rows structured factors tell together, by which, and the others."""
         holder = self.holders(scopes[rows])
-        return rows[holder >= 0], holder[holder >= 0]
+        told = holder >= 0
+        if told.all():
+            return rows, holder, rows[:0]
+        return rows[told], holder[told], rows[~told]
 
     def holders(self, scopes: Array) -> Array:
         """Return which structured factor has the joint of each row: -1 where none, or a table."""
@@ -114,6 +116,26 @@ class Links:
             held |= inside[scopes[:, 0]] & inside[scopes[:, 1]]
         return held
 
+    @cached_property
+    def pairs(self) -> tuple[Array, npt.NDArray[np.bool_]]:
+        """Pairs a < b that a table holds, as a * n + b, ascending, and what tells most others.
+
+        The latter are the last bits of these numbers and of b * n + a, a power of two of them.
+        """
+        n = self._n
+        own = [
+            np.minimum(s[:, a], s[:, b]) * n + np.maximum(s[:, a], s[:, b])
+            for s in self._tables
+            for a, b in itertools.combinations(range(s.shape[1]), 2)
+        ]
+        pairs = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *own]))
+        size = 1 << int(np.clip((64 * pairs.size).bit_length(), *_FILTER_BITS))
+        maybe = np.zeros(size if pairs.size else 1, dtype=np.bool_)
+        low, high = pairs // n, pairs % n
+        maybe[pairs & (maybe.size - 1)] = True
+        maybe[(high * n + low) & (maybe.size - 1)] = True
+        return pairs, maybe
+
     def in_table(self, scopes: Array) -> npt.NDArray[np.bool_]:
         """Whether a table that was used holds all variables of each row."""
         if scopes.shape[1] != 2:
@@ -123,32 +145,27 @@ class Links:
             rows = (frozenset(s) for s in scopes.tolist())
             return np.array([r in sets or any(r < s for s in sets) for r in rows], dtype=np.bool_)
         n = self._n
-        if self._pairs is None:
-            pairs = [
-                np.minimum(s[:, a], s[:, b]) * n + np.maximum(s[:, a], s[:, b])
-                for s in self._tables
-                for a, b in itertools.combinations(range(s.shape[1]), 2)
-            ]
-            self._pairs = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *pairs]))
-            size = 1 << int(np.clip((64 * self._pairs.size).bit_length(), *_FILTER_BITS))
-            self._maybe = np.zeros(size, dtype=np.bool_)
-            low, high = self._pairs // n, self._pairs % n
-            self._maybe[self._pairs & (size - 1)] = True
-            self._maybe[(high * n + low) & (size - 1)] = True
+        pairs, maybe = self.pairs
         # Most are not, and few pass the filter: the last bits of their key, in either order.
-        if not self._pairs.size:
+        if not pairs.size:
             return np.zeros(len(scopes), dtype=np.bool_)
         keys = scopes[:, 0].astype(np.int64)
         keys *= n
         keys += scopes[:, 1]
-        keys &= self._maybe.size - 1
-        held = self._maybe[keys]
+        keys &= maybe.size - 1
+        held = maybe[keys]
         some = np.flatnonzero(held)
         a, b = scopes[some].astype(np.int64, copy=False).T
         exact = np.minimum(a, b) * n + np.maximum(a, b)
-        near = np.minimum(np.searchsorted(self._pairs, exact), self._pairs.size - 1)
-        held[some] = self._pairs[near] == exact
+        near = np.minimum(np.searchsorted(pairs, exact), pairs.size - 1)
+        held[some] = pairs[near] == exact
         return held
+
+
+def _mask(n: int, chosen: Array) -> npt.NDArray[np.bool_]:
+    mask = np.zeros(n, dtype=np.bool_)
+    mask[chosen] = True
+    return mask
 
 
 def _links(scopes: Array, held: npt.NDArray[np.bool_]) -> Array:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse import _messages
 from valuesparse.factors import Features
 from valuesparse.relaxed._asked import AskedJoints
 from valuesparse.relaxed._links import Links
@@ -18,11 +19,7 @@ __all__ = ["Screen"]
 Floats = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
 
-#: Rounding of e^θ − 1 − θ, of a sum of magnitudes like theirs.
-_ROUNDING = 2.0**-50
-
-#: Rows at a time: what is made of them stays in the cache.
-_CHUNK = 1 << 13
+_NO_PAIRS = np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.bool_)
 
 
 class Screen:
@@ -50,10 +47,9 @@ class Screen:
         """No less than P(v = x) by the beliefs of v and of structured factors, flat."""
         chance = self._flat
         for scope, own in self._links.within.chances() if self._links.within else ():
-            where = self._offset[scope]
+            where = self._offset[scope][:, None] + np.arange(2)
             chance = chance.copy() if chance is self._flat else chance
-            for x in (0, 1):
-                np.maximum.at(chance, where + x, own[:, x])
+            chance[where] = np.maximum(chance[where], own)
         # Below it numbers may have lost their digits.
         return np.maximum(chance, self._joints.floor)
 
@@ -76,35 +72,13 @@ class Screen:
         kept[both[self._rows(scopes[both], ones, tables[both, 3])]] = True
         return np.flatnonzero(kept)
 
-    def _chances(self, variables: Array, states: Array) -> Floats:
-        """Return what `_chance` has for states of variables, (m,); often all are the same state."""
-        if states.strides[0] == 0 and states.size:
-            last = self._offset + int(states[0])
-            own = self._chance[np.minimum(last, self._chance.size - 1)]
-            return np.asarray(own[variables])
-        return np.asarray(self._chance[self._offset[variables] + states])
-
     def _rows(self, scopes: Array, states: Array, theta: Floats) -> Array:
-        found = [np.empty(0, dtype=np.int64)]
-        for first in range(0, len(scopes), _CHUNK):
-            some = slice(first, first + _CHUNK)
-            found.append(first + self._few(scopes[some], states[some], theta[some]))
-        return np.concatenate(found)
-
-    def _few(self, scopes: Array, states: Array, theta: Floats) -> Array:
-        most = self._chances(scopes[:, 0], states[:, 0])
-        for a in range(1, scopes.shape[1]):
-            np.minimum(most, self._chances(scopes[:, a], states[:, a]), out=most)
-        with np.errstate(over="ignore", invalid="ignore"):
-            e = np.exp(theta)
-            large = e + 1.0
-            large += np.abs(theta)
-            large *= _ROUNDING
-            e -= 1.0
-            e -= theta
-            e += large
-            e *= most
-            idle = e <= (1.0 - 1e-9) * self._above  # type: ignore[operator]
-        if self._loopy and scopes.shape[1] == 2:
-            idle &= ~self._links.in_table(scopes)
-        return np.flatnonzero(~idle)
+        same = states.strides[0] == 0 and len(states) > 0
+        # Loopy inference has beliefs of tables that it used, which need not agree.
+        pairs, maybe = self._links.pairs if self._loopy else _NO_PAIRS
+        return _messages.worth(
+            np.ascontiguousarray(scopes, dtype=np.int64),
+            np.ascontiguousarray(states[0] if same else states, dtype=np.int64),
+            np.ascontiguousarray(theta, dtype=np.float64),
+            self._chance, self._offset, pairs, maybe, float(self._above),  # type: ignore[arg-type]
+        )  # fmt: skip

@@ -51,6 +51,12 @@ class Within:
                 found.append((factor, messages[i], place))
         return found
 
+    @cached_property
+    def _sides(self) -> list[tuple[Floats, Floats]]:
+        """P(v on) and P(v off) by each factor, for its variables."""
+        found = [factor.checked_sum_product(messages) for factor, messages, _ in self._asked]
+        return [(p, c) for _, p, c in found]
+
     def holder(self, scopes: Array) -> Array:
         """Return the first factor that holds both variables of each row, or -1; (m, 2) -> (m,)."""
         found = np.full(len(scopes), -1, dtype=np.int64)
@@ -61,8 +67,7 @@ class Within:
 
     def chances(self) -> Iterator[tuple[list[int], Floats]]:
         """Yield the variables of each factor, and P(v = x) by it, (variables, 2)."""
-        for factor, messages, _ in self._asked:
-            _, p, c = factor.checked_sum_product(messages)
+        for (factor, _, _), (p, c) in zip(self._asked, self._sides, strict=True):
             yield list(factor.scope), np.stack([c, p], axis=1)
 
     def of(self, scopes: Array, holder: Array, rough: npt.NDArray[np.bool_]) -> Floats:
@@ -76,19 +81,22 @@ class Within:
             here = holder == i
             rows = np.flatnonzero(here & rough)
             if rows.size:
-                joint[rows] = _at_once(factor, messages, place[scopes[rows]])
+                pairs = place[scopes[rows]]
+                joint[rows] = _at_once(factor, messages, pairs, *self._sides[i])
             rows = np.flatnonzero(here & ~rough)
             if rows.size:
                 joint[rows] = _one_by_one(factor, messages, place[scopes[rows]])
         return joint
 
 
-def _at_once(factor: Structured, messages: Floats, pairs: Array) -> Floats:
-    """Return joints of places (m, 2), made from P(both on) by subtraction."""
+def _at_once(factor: Structured, messages: Floats, pairs: Array, p: Floats, c: Floats) -> Floats:
+    """Return joints of places (m, 2), made from P(both on) by subtraction.
+
+    `p`, `c`: P(on) and P(off) of each variable.
+    """
     order = np.argsort(pairs[:, 0], kind="stable")
     both = np.empty(len(pairs))
     both[order] = factor.joint(messages, pairs[order])
-    _, p, c = factor.checked_sum_product(messages)
     a, b = p[pairs.T]
     np.minimum(both, np.minimum(a, b), out=both)
     # P(neither) = P(a off) - P(b on, a off).
