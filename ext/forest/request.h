@@ -98,11 +98,12 @@ Report decode(const Request& request, Control& control);
 void show(const Request& request);
 
 // The sum of log-potentials of given states (N,), per component.
-void score(const ForestModel& model, const int64_t* states, double* scores);
+void score(const ForestModel& model, const int64_t* states, int threads, double* scores,
+           Control& control);
 // The expected score of each component, and how far rounding may be felt in it, as a sum of
 // squares of scores; energies as in Request, `largest`: the largest entry of each table.
 void expected(const ForestModel& model, const void* marginals, const double* energies,
-              const double* largest, double* value, double* size);
+              const double* largest, int threads, double* value, double* size, Control& control);
 
 // The capsule by which other extension modules call this one. Within a task of the pool a call runs
 // on the calling worker.

@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <limits>
 #include <vector>
 
 #include "core/score.h"
 #include "forest/plan.h"
 #include "forest/request.h"
+#include "pool/blocks.h"
 #include "rows/sparse_table.h"
 
 namespace vs {
@@ -56,9 +58,52 @@ void each_term(const ForestModel& m, std::vector<S>& sums, F f) {
     if (component >= 0) sums[at(component)] = sum;
 }
 
+struct OnPool {
+    int threads;
+    Control* control;
+};
+
+// f(first, last) for sequences that begin among the same positions, so many a task.
+template <class F>
+void each_piece(const char* label, const Chains& c, const OnPool& on, const F& f) {
+    constexpr int64_t kPositions = 1 << 14;
+    const int64_t pieces = (c.n_positions + kPositions - 1) / kPositions;
+    if (on.threads == 1 || pieces <= 1) return f(0, c.n_sequences);
+    const auto first = [&](int64_t piece) {
+        const int64_t* end = c.offset + c.n_sequences;
+        return std::lower_bound(c.offset, end, piece * kPositions) - c.offset;
+    };
+    run_blocks(pool(), label, pieces, 1, on.threads, on.control, [&](int64_t i, int64_t last) {
+        f(first(i), last == pieces ? c.n_sequences : first(last));
+    });
+}
+
+template <class T>
+Expected expected_of_chain(const Chains& c, int64_t s, const T* marginals, const double* energies,
+                           const double* largest) {
+    const int64_t begin = c.offset[s], end = c.offset[s + 1];
+    const int64_t step = c.per_edge ? 1 : 0;
+    const double* top = largest + (c.per_edge ? c.edge[s] : 0);
+    Expected sum;
+    const auto add = [&](int64_t i) { sum.add_local(c, i, marginals + i * c.n_labels); };
+    const auto add_end = [&](int64_t i) {
+        const T* const more[2] = {i == begin ? static_cast<const T*>(c.start) : nullptr,
+                                  i + 1 == end ? static_cast<const T*>(c.end) : nullptr};
+        if (!more[0] && !more[1]) return add(i);
+        sum.add_local(c, i, marginals + i * c.n_labels, more);
+    };
+    if (begin < end) add_end(begin);
+    // The energy of an edge stands with its first variable.
+    for (int64_t i = begin + 1; i < end; ++i, top += step) {
+        sum.add_edge(energies[i - 1], *top);
+        i + 1 == end ? add_end(i) : add(i);
+    }
+    return sum;
+}
+
 template <class T>
 std::vector<Expected> expected_of(const ForestModel& m, const T* marginals, const double* energies,
-                                  const double* largest) {
+                                  const double* largest, const OnPool& on) {
     const Chains& c = m.arrays;
     std::vector<Expected> sums(at(c.n_sequences));
     if (m.layout) {
@@ -69,30 +114,11 @@ std::vector<Expected> expected_of(const ForestModel& m, const T* marginals, cons
         });
         return sums;
     }
-    for (int64_t s = 0; s < c.n_sequences; ++s) {
-        const int64_t begin = c.offset[s], end = c.offset[s + 1];
-        const int64_t step = c.per_edge ? 1 : 0;
-        const double* top = largest + (c.per_edge ? c.edge[s] : 0);
-        const auto local = [&](int64_t i) { return marginals + i * c.n_labels; };
-        // An end, whose edge is in the sum.
-        const auto add_end = [&](Expected& sum, int64_t i) {
-            const T* const more[2] = {i == begin ? static_cast<const T*>(c.start) : nullptr,
-                                      i + 1 == end ? static_cast<const T*>(c.end) : nullptr};
-            sum.add_local(c, i, local(i), more[0] || more[1] ? more : nullptr);
-        };
-        Expected sum;
-        if (begin < end) add_end(sum, begin);
-        // That of an edge of a chain stands with its first variable.
-        for (int64_t i = begin + 1; i < end; ++i, top += step) {
-            sum.add_edge(energies[i - 1], *top);
-            if (i + 1 == end) {
-                add_end(sum, i);
-            } else {
-                sum.add_local(c, i, local(i));
-            }
+    each_piece("expected scores", c, on, [&](int64_t s, int64_t last) {
+        for (; s < last; ++s) {
+            sums[at(s)] = expected_of_chain(c, s, marginals, energies, largest);
         }
-        sums[at(s)] = sum;
-    }
+    });
     return sums;
 }
 
@@ -109,8 +135,10 @@ class Scores {
                   [&](ScoreSum& sum, int64_t i, const ForestVariable& v) { sum.add(of(i, v)); });
         for (std::size_t s = 0; s < sums.size(); ++s) scores[s] = sums[s].total();
     }
-    void chains(double* scores) const {
-        for (int64_t s = 0; s < c_.n_sequences; ++s) scores[s] = chain(s);
+    void chains(double* scores, const OnPool& on) const {
+        each_piece("scores", c_, on, [&](int64_t s, int64_t last) {
+            for (; s < last; ++s) scores[s] = chain(s);
+        });
     }
 
   private:
@@ -183,27 +211,31 @@ class Scores {
 };
 
 template <class T>
-void score_of(const ForestModel& m, const int64_t* states, double* scores) {
+void score_of(const ForestModel& m, const int64_t* states, double* scores,
+              const OnPool& on) {
     const Scores<T> all(m, states);
-    m.layout ? all.trees(scores) : all.chains(scores);
+    m.layout ? all.trees(scores) : all.chains(scores, on);
 }
 
 }  // namespace
 
-void score(const ForestModel& m, const int64_t* states, double* scores) {
+void score(const ForestModel& m, const int64_t* states, int threads, double* scores,
+           Control& control) {
+    const OnPool on{threads, &control};
     if (m.arrays.dtype == kFloat32) {
-        score_of<float>(m, states, scores);
+        score_of<float>(m, states, scores, on);
     } else {
-        score_of<double>(m, states, scores);
+        score_of<double>(m, states, scores, on);
     }
 }
 
 void expected(const ForestModel& m, const void* marginals, const double* energies,
-              const double* largest, double* value, double* size) {
+              const double* largest, int threads, double* value, double* size, Control& control) {
+    const OnPool on{threads, &control};
     const std::vector<Expected> sums =
         m.arrays.dtype == kFloat32
-            ? expected_of(m, static_cast<const float*>(marginals), energies, largest)
-            : expected_of(m, static_cast<const double*>(marginals), energies, largest);
+            ? expected_of(m, static_cast<const float*>(marginals), energies, largest, on)
+            : expected_of(m, static_cast<const double*>(marginals), energies, largest, on);
     for (std::size_t s = 0; s < sums.size(); ++s) {
         value[s] = sums[s].value.total();
         size[s] = sums[s].size;

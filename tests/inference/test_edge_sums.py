@@ -125,3 +125,27 @@ def test_scores_that_cancel_take_the_chain_rule(rng: np.random.Generator) -> Non
     want = vs.infer(vs.Chain(unary, table)).entropy()
     moved = vs.infer(vs.Chain(unary + 2.0**30, table - 2.0**30)).entropy()
     np.testing.assert_allclose(moved, want, rtol=0, atol=1e-4)  # scores have lost 30 bits
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scores_of_long_batches_on_threads(dtype: type) -> None:
+    """Sequences that several tasks share have the sums that they have on one thread."""
+    rng = np.random.default_rng(11)
+    lengths = [0, 0, 1, *rng.integers(0, 50, 3000).tolist(), 40_000, 0, 3, 20_000, 0]
+    n = sum(lengths)
+    model = vs.Chain(
+        rng.normal(size=(n, 2)).astype(dtype), rng.normal(size=(2, 2)).astype(dtype),
+        lengths=lengths, start=rng.normal(size=2).astype(dtype), end=[0.5, -np.inf],
+    )  # fmt: skip
+    states = vs.decode(model).states
+    alone = vs.log_prob(model, states, threads=1), vs.infer(model).entropy(threads=1)
+    for threads in (2, 5):
+        found = vs.log_prob(model, states, threads=threads), vs.infer(model).entropy(threads=threads)
+        for one, other in zip(alone, found, strict=True):
+            assert one.tobytes() == other.tobytes()
+    begin = np.cumsum([0, *lengths])
+    for at in (2, 7, len(lengths) - 5, len(lengths) - 2):
+        some = slice(begin[at], begin[at + 1])
+        own = vs.Chain(model.unary[some], model.transition, start=model.start, end=model.end)
+        assert vs.log_prob(own, states[some]).tobytes() == alone[0][at : at + 1].tobytes()
+        assert vs.infer(own).entropy().tobytes() == alone[1][at : at + 1].tobytes()

@@ -200,7 +200,7 @@ def test_scores_of_chains_of_every_length(ends: str, per_edge: bool, dtype: type
     start, end = start * (ends in ("start", "both")), end * (ends in ("end", "both"))
     given = {"start": start if start.any() else None, "end": end if end.any() else None}
     states = rng.integers(0, k, n)
-    got = _forest.score(vs.Chain(unary, table, lengths=lengths, **given), states)
+    got = _forest.score(vs.Chain(unary, table, lengths=lengths, **given), states, 1)
     at = edge = 0
     for b, size in enumerate(lengths):
         y = states[at : at + size]
@@ -232,7 +232,7 @@ def test_scores_with_a_forbidden_term(per_edge: bool, dtype: type) -> None:
                     place < 2 * size and (end if size % 2 else start) is not None
                 )
                 want = -np.inf if forbidden else 2.0 * size - 1.0
-                assert _forest.score(model, np.ones(size, np.int64))[0] == want
+                assert _forest.score(model, np.ones(size, np.int64), 1)[0] == want
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "strided", "big-endian", "int32"])

@@ -291,11 +291,11 @@ def test_scores_of_given_labels(
             masks=masks and forbidden > 0, dtype=dtype,
         )  # fmt: skip
         states = rng.integers(0, 4, len(model.unary))
-        got = _forest.score(chain(model), states)
+        got = _forest.score(chain(model), states, 1)
         for b, (seq, rows) in enumerate(zip(sequences(model), slices_of(model), strict=True)):
             want = configuration_scores(seq, states[None, rows])[0] if rows.stop > rows.start else 0
             assert got[b] == pytest.approx(float(want), rel=1e-14, abs=1e-13)
-            alone = _forest.score(chain(single(model, b)), states[rows])
+            alone = _forest.score(chain(single(model, b)), states[rows], 1)
             assert_same_bits(alone, got[b : b + 1])
 
 
@@ -306,14 +306,14 @@ def test_scores_of_trees_do_not_see_each_other(rng: np.random.Generator) -> None
         before = np.flatnonzero(owner[:i] == owner[i])
         parent[i] = rng.choice(before) if before.size else -1
     table, states = rng.normal(size=(3, 3)), rng.integers(0, 3, 200)
-    got = _forest.score(vs.Tree(parent, unary, table), states)
+    got = _forest.score(vs.Tree(parent, unary, table), states, 1)
     first = [int(np.flatnonzero(owner == c)[0]) for c in range(3)]
     for b, c in enumerate(np.argsort(first)):
         nodes = np.flatnonzero(owner == c)
         number = np.full(200, -1)
         number[nodes] = np.arange(nodes.size)
         above = np.where(parent[nodes] < 0, -1, number[parent[nodes]])
-        alone = _forest.score(vs.Tree(above, unary[nodes], table), states[nodes])
+        alone = _forest.score(vs.Tree(above, unary[nodes], table), states[nodes], 1)
         assert_same_bits(alone, got[b : b + 1])
         child = nodes[parent[nodes] >= 0]
         terms = [*unary[nodes, states[nodes]], *table[states[parent[child]], states[child]]]

@@ -196,12 +196,12 @@ def sample(
     return states
 
 
-def score(model: Chain | Tree, states: npt.ArrayLike) -> Floats:
+def score(model: Chain | Tree, states: npt.ArrayLike, workers: int) -> Floats:
     """Return the sum of log-potentials of given states, per component (B,)."""
     n, k, count = model.forest.shape
     noun = "labels" if isinstance(model, Chain) else "states"
     total = np.empty(count)
-    native.score(model.forest, as_states(states, n, k, noun=noun), total)
+    native.score(model.forest, as_states(states, n, k, noun=noun), total, workers)
     return total
 
 
@@ -281,14 +281,15 @@ def expected_scores(
     n, _, count = model.forest.shape
     energies = np.empty(n)
     wanted = marginals if fill else None
-    log_z = _ask(model, resolve(threads), marginals=wanted, energies=energies)
+    workers = resolve(threads)
+    log_z = _ask(model, workers, marginals=wanted, energies=energies)
     if model.table is None:
         top = np.array([limits_of(model)[1]])
     else:
         top = np.atleast_1d(model.table.max(axis=(-2, -1), initial=-np.inf)).astype(np.float64)
     largest = np.where(np.isfinite(top), top, 0.0)  # 0 where a table forbids everything
     value, size = np.empty(count), np.empty(count)
-    native.expected(model.forest, marginals, energies, largest, value, size)
+    native.expected(model.forest, marginals, energies, largest, value, size, workers)
     return log_z, value, size
 
 

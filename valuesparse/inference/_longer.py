@@ -111,6 +111,6 @@ def sample(
     return samples
 
 
-def score(model: Model, states: npt.ArrayLike) -> Floats:
+def score(model: Model, states: npt.ArrayLike, workers: int) -> Floats:
     """Return the sum of the log-potentials of given states (N,), per sequence."""
     return model.score(states)

@@ -203,7 +203,7 @@ def log_prob(
             states = [named[v] for v in range(model.n_variables)]
     elif isinstance(states, Mapping):
         raise ValueError("states can be a mapping with a FactorGraph only")
-    return engine.score(model, states) - engine.log_z(model, workers, limit)
+    return engine.score(model, states, workers) - engine.log_z(model, workers, limit)
 
 
 def _log_prob_of_some(
