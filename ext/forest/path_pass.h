@@ -6,6 +6,7 @@
 #include "forest/path_edges.h"
 #include "forest/path_exact.h"
 #include "forest/path_abreast.h"
+#include "forest/path_lone.h"
 #include "rows/pack.h"
 #include "forest/level.h"
 
@@ -139,6 +140,20 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
             again = true;
         }
         for (int r = 0; again && r < m && ok; ++r) ok = init(lanes[r], first + which[r], true);
+    }
+    if constexpr (kHasLone<D>) {
+        const bool alone = ok && !edges && LoneFew<D>::pays(d.K, m, pass->one_way);
+        int left = 0;
+        for (int r = 0; r < m; ++r) {
+            if (alone && LoneFew<D>::serves(d, lanes[r]) &&
+                LoneFew<D>::run(d, ticker, lanes[r], pass->one_way, scratch)) {
+                finish(lanes[r]);
+                continue;
+            }
+            which[left] = which[r];
+            lanes[left++] = lanes[r];
+        }
+        m = left;
     }
     if (m == 0) return;
     if (ok && pass->one_way) {

@@ -131,7 +131,11 @@ static void tile_kernel(const T* e, int l0, int l1, const T* const* x, T* const*
             if (TAIL) last[m] = A::plus(H::load(y[m] + NV * V::N), last[m]);
         }
         each<NV>([&](auto j) VS_INLINE_LAMBDA { acc[m][j].store(y[m] + j * V::N); });
-        if (TAIL) last[m].store(y[m] + NV * V::N);
+        if constexpr (TAIL && A::kAnyRows) {
+            last[m].store_whole(y[m] + NV * V::N);
+        } else if (TAIL) {
+            last[m].store(y[m] + NV * V::N);
+        }
     });
 }
 
@@ -182,7 +186,13 @@ static VS_INLINE void lone_column(const T* e, int Kp, const T* const* x, T* cons
         each<M>([&](auto m)
                     VS_INLINE_LAMBDA { acc[m] = A::accumulate(V::load(x[m] + l), el, acc[m]); });
     }
-    each<M>([&](auto m) VS_INLINE_LAMBDA { y[m][at] = A::reduce(acc[m]); });
+    each<M>([&](auto m) VS_INLINE_LAMBDA {
+        if constexpr (A::kAnyRows) {
+            V::set1(A::reduce(acc[m])).first(1).store(y[m] + at);
+        } else {
+            y[m][at] = A::reduce(acc[m]);
+        }
+    });
 }
 
 // All tiles for `rows` rows (any number). The rows of a tile are taken a block at a time, which

@@ -205,6 +205,7 @@ struct Tail<double> {
     static VS_INLINE Tail low(Vec<double> x) { return {_mm512_castpd512_pd256(x.v)}; }
     static VS_INLINE Tail load(const double* p) { return {_mm256_loadu_pd(p)}; }
     VS_INLINE void store(double* p) const { _mm256_storeu_pd(p, v); }
+    VS_INLINE void store_whole(double* p) const { _mm512_storeu_pd(p, _mm512_zextpd256_pd512(v)); }
     friend VS_INLINE Tail operator+(Tail a, Tail b) { return {_mm256_add_pd(a.v, b.v)}; }
     static VS_INLINE Tail fma(Tail a, Tail b, Tail c) { return {_mm256_fmadd_pd(a.v, b.v, c.v)}; }
     static VS_INLINE Tail max(Tail a, Tail b) { return {_mm256_max_pd(a.v, b.v)}; }
@@ -218,6 +219,7 @@ struct Tail<float> {
     static VS_INLINE Tail low(Vec<float> x) { return {_mm512_castps512_ps256(x.v)}; }
     static VS_INLINE Tail load(const float* p) { return {_mm256_loadu_ps(p)}; }
     VS_INLINE void store(float* p) const { _mm256_storeu_ps(p, v); }
+    VS_INLINE void store_whole(float* p) const { _mm512_storeu_ps(p, _mm512_zextps256_ps512(v)); }
     friend VS_INLINE Tail operator+(Tail a, Tail b) { return {_mm256_add_ps(a.v, b.v)}; }
     static VS_INLINE Tail fma(Tail a, Tail b, Tail c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
     static VS_INLINE Tail max(Tail a, Tail b) { return {_mm256_max_ps(a.v, b.v)}; }

@@ -180,3 +180,30 @@ def test_a_mask_that_leaves_nothing_is_named(rng: np.random.Generator) -> None:
     with refused(vs.InfeasibleError) as info:
         vs.infer(chain(model), threads=1)
     assert (info.value.sequence, info.value.position) == (11, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 8, 9, 12, 15, 16, 17, 24, 25, 33, 48, 49])
+def test_bits_of_a_chain_alone(k: int, dtype: type) -> None:
+    """A chain has the bits that it has beside others, whether anything unusual is in it or not."""
+    rng = np.random.default_rng(k)
+    for n in (1, 2, 3, 7, 8, 9, 31, 64, 65, 130, 700):
+        for forbidden, extreme in [(0.0, 0.0), (0.05, 0.0), (0.0, 0.02)]:
+            one = random_chain(
+                rng, [n], k, scale=3.0, dtype=dtype, forbidden=forbidden, extreme=extreme,
+                masks=n % 2 == 0,
+            )  # fmt: skip
+            many = replace(
+                one,
+                unary=np.concatenate([one.unary] * 18),
+                allowed=None if one.allowed is None else np.concatenate([one.allowed] * 18),
+                lengths=np.full(18, n),
+            )
+            if first_infeasible(one) is not None:
+                with pytest.raises(vs.InfeasibleError):
+                    vs.infer(chain(one))
+                continue
+            alone, beside = vs.infer(chain(one)), vs.infer(chain(many))
+            assert_same_bits(alone.marginals, beside.marginals[-n:])
+            assert_same_bits(alone.log_z, beside.log_z[-1:])
+            assert_same_bits(_forest.log_z(chain(one), 1), _forest.log_z(chain(many), 1)[-1:])
