@@ -243,10 +243,11 @@ void by_symbol(const int64_t* symbols, const double* posteriors, int64_t n, int6
     }
 }
 
-// The first of cumulated probabilities that is larger; 0 where rounding leaves none.
+// The first of cumulated probabilities that is larger; the last possible one where rounding leaves
+// none.
 static int64_t chosen(const double* sums, int64_t n, double uniform) {
     const int64_t found = std::upper_bound(sums, sums + n, uniform) - sums;
-    return found < n ? found : 0;
+    return found < n ? found : std::lower_bound(sums, sums + n, sums[n - 1]) - sums;
 }
 
 void draw(const Draw& d) {

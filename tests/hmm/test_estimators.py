@@ -132,3 +132,26 @@ assert normal.fit(X).predict(X).shape == (50,)
 def test_models_work_without_scikit_learn() -> None:
     done = children.run(WITHOUT)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("prior", [0.01, [0.1, 3.0, 0.0]])
+def test_priors_that_take_more_than_there_is_leave_weights_that_sum_to_1(prior: Any) -> None:
+    rows = np.random.default_rng(0).normal(size=(20, 2))
+    model = GMMHMM(2, 3, weights_prior=prior, random_state=0, n_iter=30, tol=-np.inf).fit(rows)
+    np.testing.assert_allclose(model.weights_.sum(axis=1), 1.0, rtol=1e-12)
+    assert (model.weights_ >= 0.0).all()
+    assert np.isfinite(model.score(rows))
+
+
+@pytest.mark.parametrize("kind", ["spherical", "diag", "full", "tied"])
+@pytest.mark.parametrize("params", ["stm", "stmc"])
+@pytest.mark.parametrize("n_iter", [0, 1, 5])
+def test_one_row_ends_in_numbers(kind: str, params: str, n_iter: int) -> None:
+    row = np.array([[1.0, 2.0]])
+    normal = GaussianHMM(1, kind, n_iter=n_iter, params=params).fit(row)
+    mixed = GMMHMM(1, 1, covariance_type=kind, n_iter=n_iter, params=params + "w").fit(row)
+    for model in (normal, mixed):
+        assert np.isfinite(model.covars_).all()
+        assert np.isfinite(model.means_).all()
+        assert all(-1e6 < x < np.inf for x in model.monitor_.history)
+    assert np.isfinite(normal.score(row))

@@ -158,3 +158,21 @@ def test_passes_wait_for_their_own_rows_alone() -> None:
         meets = (rows[:, 0] < offset[last]) & (rows[:, 1] > offset[first])
         assert before == np.flatnonzero(meets).tolist()
         assert passes.waits[task] == len(before)
+
+
+def test_nothing_forbidden_is_drawn_where_rows_sum_to_less() -> None:
+    """Rows may miss a hundred-thousandth of 1: a draw beyond their sum takes what is possible."""
+    less = 1.0 - 9e-6
+    values = {"startprob_": [0.0, less], "transmat_": [[1.0, 0.0], [0.0, less]]}
+    symbols = CategoricalHMM(2)
+    normal = GaussianHMM(2, means_prior=0.0)
+    for model, rows, more in (
+        (symbols, 1_000_000, {"emissionprob_": [[1.0, 0.0, 0.0], [0.0, less, 0.0]]}),
+        (normal, 300_000, {"means_": [[0.0], [1.0]], "covars_": [[1.0], [1.0]]}),
+    ):
+        for name, value in {**values, **more}.items():
+            setattr(model, name, np.array(value))
+        x, states = model.sample(rows, random_state=0)
+        assert set(states.tolist()) == {1}
+        if model is symbols:
+            assert set(x[:, 0].tolist()) == {1}

@@ -226,3 +226,17 @@ def test_a_guess_at_the_diagonal_saves_iterations() -> None:
         counts.append(len(run(search)))
         np.testing.assert_allclose(search.x, target, atol=1e-2)
     assert counts[1] <= 3 < counts[0]
+
+
+def test_a_state_stays_as_it_was() -> None:
+    """What a search does afterwards changes no state that was taken before."""
+    search = Lbfgs(rosenbrock, np.full(6, -1.2))
+    steps = iter(search)
+    for _ in range(8):
+        next(steps)
+    state = search.state()
+    expected = [next(steps).loss for _ in range(6)]
+    other = Lbfgs(rosenbrock, np.full(6, -1.2))
+    other.restore(state)
+    again = iter(other)
+    assert [next(again).loss for _ in range(6)] == expected

@@ -76,6 +76,12 @@ def as_matrices(covars: Floats, kind: str, k: int, n_features: int) -> Floats:
     return np.eye(n_features) * np.broadcast_to(diagonal, (k, n_features))[:, None, :]
 
 
+def covariance(X: Floats) -> Floats:
+    """Return the covariance matrix of rows (N, n); zeros where there is one row."""
+    n = X.shape[1]
+    return np.atleast_2d(np.cov(X.T)) if len(X) > 1 else np.zeros((n, n))
+
+
 def from_template(matrix: Floats, kind: str, shape: tuple[int, ...]) -> Floats:
     """Return covariances of a kind made from one matrix; `shape` has what they are for, (K,)."""
     if kind == "spherical":

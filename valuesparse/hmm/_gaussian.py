@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from valuesparse.hmm._base import BaseHMM
 from valuesparse.hmm._covariances import (
+    covariance,
     as_covariances,
     as_matrices,
     from_template,
@@ -167,7 +168,7 @@ class GaussianHMM(BaseHMM):
             times = 10 if self._restarted is None else 1  # restarts are to differ
             self.means_, _ = centres(X, self.n_components, seed, "means_", times)
         if self._needs_init("c", "_covars_"):
-            matrix = np.atleast_2d(np.cov(X.T)) + self.min_covar * np.eye(X.shape[1])
+            matrix = covariance(X) + self.min_covar * np.eye(X.shape[1])
             self._covars_ = from_template(matrix, self.covariance_type, (self.n_components,))
 
     def _check(self) -> None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_count
 from valuesparse.hmm._base import BaseHMM
-from valuesparse.hmm._covariances import from_template, log_densities, refuse_kind
+from valuesparse.hmm._covariances import covariance, from_template, log_densities, refuse_kind
 from valuesparse.hmm._estimator import centres
 from valuesparse.hmm._passes import Passes, logarithm
 from valuesparse.hmm._sampling import FromMixtures
@@ -150,7 +150,7 @@ class GMMHMM(BaseHMM):
         rows_within(X)
         super()._init(X, lengths)
         k, m, n = self.n_components, self.n_mix, self.n_features
-        matrix = np.atleast_2d(np.cov(X.T)) + self.min_covar * np.eye(n)
+        matrix = covariance(X) + self.min_covar * np.eye(n)
         if self._needs_init("w", "weights_"):
             self.weights_ = np.full((k, m), 1.0 / m)
         if self._needs_init("m", "means_"):
@@ -298,11 +298,11 @@ class GMMHMM(BaseHMM):
         prior = np.broadcast_to(self.means_prior, (k, m, n))
         counts = stats["post_mix_sum"]
         if "w" in self.params:
-            more = np.broadcast_to(self.weights_prior, (k, m)) - 1.0
-            total = (stats["post_sum"] + more.sum(axis=1))[:, None]
+            # Where a prior takes more away than there is, 0 is left.
+            share = np.maximum(counts + (np.broadcast_to(self.weights_prior, (k, m)) - 1.0), 0.0)
+            total = share.sum(axis=1, keepdims=True)
             seen = total > 0.0
-            found = np.maximum(counts + more, 0.0) / np.where(seen, total, 1.0)
-            self.weights_ = np.where(seen, found, self.weights_)
+            self.weights_ = np.where(seen, share / np.where(seen, total, 1.0), self.weights_)
         if "m" in self.params:
             total = (counts + weight)[:, :, None]
             seen = total > 0.0

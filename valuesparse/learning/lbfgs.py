@@ -231,14 +231,15 @@ class Lbfgs:
         }  # fmt: skip
 
     def state(self) -> dict[str, Any]:
-        """Return all that the next iteration depends on: numbers and arrays."""
+        """Return all that the next iteration depends on: numbers, and copies of arrays."""
         kept = min(self._pairs, self.memory)
         bounded = {} if self.bounded is None else {
             "exact": int(self.bounded.exact), "loss_error": self._loss_error
         }  # fmt: skip
         return {
-            "x": self.x, "gradient": self._gradient, "s": self._s[:kept], "y": self._y[:kept],
-            "sy": self._sy[:kept], "pairs": self._pairs, "past": np.array(self._past),
+            "x": self.x.copy(), "gradient": self._gradient.copy(), "s": self._s[:kept].copy(),
+            "y": self._y[:kept].copy(), "sy": self._sy[:kept].copy(), "pairs": self._pairs,
+            "past": np.array(self._past),
             "iterations": self.iterations, "loss": self.loss,
             "ended": ending(self.reason), **bounded,
         }  # fmt: skip
@@ -258,7 +259,8 @@ class Lbfgs:
             if len(found[name]) != kept:
                 raise StateError(f"{name!r} must have {kept} rows, not {len(found[name])}")
         self._pairs, self.iterations = pairs, int(found["iterations"])
-        self.x, self._gradient, self.loss = found["x"], found["gradient"], float(found["loss"])
+        self.x, self._gradient = found["x"].copy(), found["gradient"].copy()
+        self.loss = float(found["loss"])
         self._s[:kept], self._y[:kept], self._sy[:kept] = found["s"], found["y"], found["sy"]
         self._past = found["past"].tolist()
         if self.bounded is not None:

@@ -185,9 +185,10 @@ class Online:
         }  # fmt: skip
 
     def state(self) -> dict[str, Any]:
-        """Return all that the next pass depends on: numbers and arrays."""
+        """Return all that the next pass depends on: numbers, and copies of arrays."""
         return {
-            "weights": self.weights, "late": self._late, "touched": self.touched,
+            "weights": self.weights.copy(), "late": self._late.copy(),
+            "touched": self.touched.copy(),
             "done": self.done, "time": self._time, "random": random_state(self._random),
             "ended": ending(self.reason),
             **{f"rule_{name}": value for name, value in self.rule.state().items()},
@@ -207,7 +208,8 @@ class Online:
         if time != done * each:
             raise StateError(f"'time' must be {done} × {each} batches, not {time}")
         self._random = restored_random(found["random"])
-        self.weights, self._late, self.touched = found["weights"], found["late"], found["touched"]
+        self.weights, self._late = found["weights"].copy(), found["late"].copy()
+        self.touched = found["touched"].copy()
         self.done, self._time = done, time
         self._before = self.average_after * each if done > self.average_after else 0
         self.reason = ENDED[int(found["ended"])]

@@ -198,9 +198,9 @@ class Arow:
         return {"variance": vector(len(self.variance), least=0.0, most=self._first)}
 
     def state(self) -> dict[str, Array]:
-        """Return the variances."""
-        return {"variance": self.variance}
+        """Return a copy of the variances."""
+        return {"variance": self.variance.copy()}
 
     def restore(self, state: dict[str, Array]) -> None:
         """Take up the variances."""
-        self.variance = state["variance"]
+        self.variance = state["variance"].copy()
