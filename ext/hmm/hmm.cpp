@@ -243,11 +243,11 @@ void by_symbol(const int64_t* symbols, const double* posteriors, int64_t n, int6
     }
 }
 
-// The first of cumulated probabilities that is larger; the last possible one where rounding leaves
-// none.
+// The first of cumulated probabilities that is larger; where there is none, as their sum may miss
+// 1, the first possible one.
 static int64_t chosen(const double* sums, int64_t n, double uniform) {
     const int64_t found = std::upper_bound(sums, sums + n, uniform) - sums;
-    return found < n ? found : std::lower_bound(sums, sums + n, sums[n - 1]) - sums;
+    return found < n ? found : std::upper_bound(sums, sums + n, 0.0) - sums;
 }
 
 void draw(const Draw& d) {

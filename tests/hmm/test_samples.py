@@ -111,7 +111,7 @@ def test_random_numbers_are_those_of_rows_drawn_one_by_one(
 
 
 def test_a_uniform_above_all_probabilities_is_the_first_state() -> None:
-    """They may sum to less than one, by rounding; hmmlearn does the same."""
+    """They may sum to less than one, by rounding; hmmlearn does the same, where it is possible."""
     steps, emissions = np.array([[0.25, 0.5], [0.5, 0.75]]), np.array([[0.5, 0.75], [0.25, 0.5]])
     states, symbols = np.empty(3, dtype=np.int64), np.empty(3, dtype=np.int64)
     uniforms = np.array([[0.3, 0.9], [0.9, 0.2], [0.25, 0.5]])

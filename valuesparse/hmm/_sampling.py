@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -85,9 +85,9 @@ def _normal(mean: Floats, root: Floats, random: np.random.RandomState) -> Floats
 
 
 def _chosen(sums: Any, random: np.random.RandomState) -> int:
-    """Return a number by cumulated probabilities: the last possible one where rounding leaves none."""
+    """Return a number by cumulated probabilities: the first possible one where these leave none."""
     at = bisect_right(sums, random.random_sample())
-    return at if at < len(sums) else bisect_left(sums, sums[-1])
+    return at if at < len(sums) else bisect_right(sums, 0.0)
 
 
 def _emitter(model: Drawn, random: np.random.RandomState) -> Emitter:
