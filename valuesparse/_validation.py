@@ -207,9 +207,15 @@ def as_indices(name: str, value: Any, n_factors: int) -> npt.NDArray[np.int64]:
         array = np.asarray(value)
     else:
         try:
-            array = np.array([operator.index(i) for i in value], dtype=np.int64)
+            items = list(value)
+            array = np.array([operator.index(i) for i in items], dtype=np.int64)
         except TypeError:
             raise ValueError(f"{name} must be indices of factors, got {value!r}") from None
+        if any(isinstance(i, bool) for i in items):
+            raise ValueError(
+                f"{name} must be indices of factors, got {items!r}: np.flatnonzero makes them of "
+                "a mask"
+            )
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise ValueError(
             f"{name} must be a sequence of integers, got an array of {array.dtype} of shape "

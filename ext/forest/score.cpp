@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "core/score.h"
+#include "forest/call.h"
 #include "forest/plan.h"
 #include "forest/request.h"
 #include "pool/blocks.h"

@@ -76,24 +76,34 @@ struct Job {
         if (!(value[i] > -INFINITY)) *fault = {i, -1, -1};
     }
 
-    // Some sentences side by side, up to the first one whose scores are none.
+    // Some sentences side by side; the fault is that of the first, in the order of the batch.
     void several(const int64_t* which, int64_t count, double* work, Fault* fault) const {
         dependency::Sentence s[dependency::kMostLanes] = {};
         double *out[dependency::kMostLanes] = {}, found[dependency::kMostLanes];
-        int64_t some = 0;
-        for (; some < count; ++some) {
-            const int64_t n = batch.words[which[some]];
-            const double* x = scores(which[some], work, fault);
-            if (!x) break;
+        int64_t own[dependency::kMostLanes], some = 0;
+        for (int64_t l = 0; l < count; ++l) {
+            const int64_t i = which[l], n = batch.words[i];
+            Fault here;
+            const double* x = scores(i, work, &here);
+            if (!x) {
+                keep_first(here, fault);
+                continue;
+            }
             work += (n + 1) * (n + 1);
             s[some] = {x, n, batch.single_root};
-            out[some] = marginals + arc_at[which[some]];
+            out[some] = marginals + arc_at[i];
+            own[some++] = i;
         }
         if (some > 0) dependency::several(batch.kind, s, some, out, found, work);
-        for (int64_t l = some; l-- > 0;) {
-            value[which[l]] = found[l];
-            if (!(found[l] > -INFINITY)) *fault = {which[l], -1, -1};
+        for (int64_t l = 0; l < some; ++l) {
+            value[own[l]] = found[l];
+            if (!(found[l] > -INFINITY)) keep_first({own[l], -1, -1}, fault);
         }
+    }
+    // Faults have the number of a sentence, or -1: none.
+    static void keep_first(const Fault& other, Fault* fault) {
+        if (other.sentence < 0) return;
+        if (fault->sentence < 0 || other.sentence < fault->sentence) *fault = other;
     }
 
     static void run(void* context, int64_t task, int worker) {
@@ -109,9 +119,7 @@ struct Job {
             } else {
                 job.several(job.order + first, count, work, &fault);
             }
-            Fault& own = job.fault[task];
-            const bool earlier = own.sentence < 0 || fault.sentence < own.sentence;
-            if (fault.sentence >= 0 && earlier) own = fault;
+            keep_first(fault, &job.fault[task]);
         }
     }
 };
@@ -203,9 +211,7 @@ Fault run(const Batch& b, const PoolApi& pool, Control* control, double* value, 
             fault.data()};
     pool.run_plan(tasks.view("sentences"), Job::run, &job, static_cast<int>(workers), control);
     Fault found;
-    for (const Fault& f : fault) {
-        if (f.sentence >= 0 && (found.sentence < 0 || f.sentence < found.sentence)) found = f;
-    }
+    for (const Fault& f : fault) Job::keep_first(f, &found);
     return found;
 }
 

@@ -309,6 +309,15 @@ def test_cells_that_would_be_two_are_not_written(cell: str, tmp_path: Path) -> N
     assert [p.name for p in tmp_path.iterdir()] == ["a.conllu"]
 
 
+def test_a_carriage_return_at_the_end_of_a_line_is_not_written(tmp_path: Path) -> None:
+    """Readers take it for a part of the end."""
+    for bad in (Sentence(["a"], misc=["x\r"]), Sentence(["a"], others=[(0, "# a\r")])):
+        with pytest.raises(ValueError, match="holds a tab or the end of a line"):
+            write_conll([bad], tmp_path / "a.conllu")
+    write_conll([Sentence(["a\rb"])], tmp_path / "a.conllu")
+    assert next(iter(read_conll(tmp_path / "a.conllu"))).forms == ["a\rb"]
+
+
 CELLS = st.text(
     st.characters(exclude_characters="\t\n\r", exclude_categories=["Cs"]), min_size=1, max_size=4
 )

@@ -211,3 +211,17 @@ def test_single_root_is_true_or_false(value: Any) -> None:
         vs.parsing.marginals([np.zeros((3, 3))], projective=value)
     arcs = [(0, 1)]
     assert vs.factors.Tree(arcs, [0], single_root=np.bool_(True)).single_root is True
+
+
+@pytest.mark.parametrize("projective", [False, True])
+@pytest.mark.parametrize("bad", [-np.inf, np.nan])
+def test_the_first_sentence_at_fault_is_named(projective: bool, bad: float) -> None:
+    """It is the first in the batch, not among those of a length that are done together."""
+    scores = [np.zeros((n, n)) for n in (5, 9, 4, 9, 3, 3, 4, 6, 6, 3)]
+    for faults in ([1, 2], [3, 5], [1, 6, 8], [9, 4]):
+        some = [x.copy() for x in scores]
+        for i in faults:
+            some[i][:] = bad if i == min(faults) else -np.inf
+        for ask in (vs.parsing.marginals, vs.parsing.best_trees):
+            with pytest.raises(ValueError, match=rf"scores\[{min(faults)}\]"):
+                ask(some, projective=projective)

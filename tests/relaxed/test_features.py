@@ -305,3 +305,20 @@ def test_tables_without_axes_that_do_not_fit(scope: list[int], fires: Any) -> No
     graph = vs.FactorGraph([2])
     with pytest.raises(ValueError, match="fires of factor 0"):
         graph.add_feature(scope, fires, 1.0)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.uint32, np.uint64, ">i4", ">u8"])
+def test_integers_of_any_type(dtype: Any) -> None:
+    """Scopes and assignments of any type of integers mean the same."""
+    scopes, fires, weights = np.array([[0, 1], [1, 2]]), np.array([[1, 0], [1, 1]]), [0.5, -2.0]
+    found = []
+    for kind in (np.int64, dtype):
+        graph = vs.FactorGraph([2, 2, 2])
+        graph.add_features(Features(scopes.astype(kind), weights, assignments=fires.astype(kind)))
+        r = vs.infer(graph)
+        r_of_none = vs.infer(graph, factors=[])
+        found.append([r.log_z, *r.expectations(), *vs.gain(graph, [0, 1], r_of_none),
+                      *vs.relax(graph, threshold=0.0).factors])  # fmt: skip
+    assert found[0] == found[1]
+    with pytest.raises(ValueError, match="scopes must fit into 64 bits with a sign"):
+        Features(np.array([[2**63, 0]], np.uint64), 1.0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from relaxed_oracle import divergence, marginals, pairs_of_six, random_graph, scores
 
 import valuesparse as vs
-from valuesparse.factors import Feature, Features, Table
+from valuesparse.factors import Feature, Features, Table, Xor
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -115,6 +115,9 @@ def test_without_a_promise_nothing_is_known() -> None:
         ({"exhaustive": True}, ValueError, "exhaustive is a promise about candidates"),
         ({"candidates": lambda r: [3]}, TypeError, "candidates must yield"),
         ({"candidates": lambda r: None}, TypeError, "candidates must return or yield factors"),
+        ({"candidates": lambda r: Features([[0, 1]], 1.0)}, TypeError, "return it in a list"),
+        ({"candidates": lambda r: [Xor(*range(5))]}, ValueError, "Xor over 5 variables has no gain"),
+        ({"first": [True]}, ValueError, "np.flatnonzero makes them of a mask"),
         ({"solver": "islands"}, ValueError, "solver must be one of auto, exact, junction_tree, bp"),
         ({"first": [77]}, ValueError, r"first\[0\] is 77"),
     ],
@@ -144,3 +147,15 @@ def test_equal_candidates_count_each() -> None:
             for p, low, high in zip(truth, r.marginal_lower, r.marginal_upper, strict=True):
                 assert (low <= p + 1e-12).all()
                 assert (p <= high + 1e-12).all()
+
+
+def test_a_product_of_beliefs_is_no_proof() -> None:
+    """Two passes have no joint of variables in different structured factors."""
+    graph = vs.FactorGraph([2] * 3)
+    graph.add(Xor(0, 1))
+    graph.add(Xor(1, 2))
+    graph.add_feature((0, 2), (1, 1), -3.0)
+    r = vs.relax(graph, threshold=10.0, max_divergence=0.5)
+    assert r.method == "exact"
+    assert "divergence is estimated at no more than 0.479" in r.reason
+    assert not r.rigorous

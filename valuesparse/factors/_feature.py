@@ -266,4 +266,8 @@ def _integers(name: str, value: npt.ArrayLike) -> npt.NDArray[np.integer[Any]]:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
         raise ValueError(f"{name} must be integers, got dtype {array.dtype}")
+    if array.dtype.kind == "u" and array.dtype.itemsize == 8:  # beside int64 these become floats
+        if array.size and int(array.max()) > np.iinfo(np.int64).max:
+            raise ValueError(f"{name} must fit into 64 bits with a sign, got {array.max()}")
+        array = array.astype(np.int64)
     return array

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.factors import Factor, Feature, Features, Structured, Table
+from valuesparse.factors import Factor, Feature, Features, Table
 from valuesparse.factors._table import Tables
 from valuesparse.models import FactorGraph
 from valuesparse.relaxed._asked import AskedJoints
@@ -23,6 +23,7 @@ from valuesparse.relaxed._parts import (
     Tiny,
     mask_of,
     masks_of,
+    require_gain,
     where_of,
 )
 from valuesparse.relaxed._screen import Screen
@@ -126,11 +127,7 @@ class Beliefs:
     def _of_tables(self, factors: Sequence[tuple[int, Factor]]) -> Iterator[TableGroup]:
         by_size: dict[int, list[tuple[int, Factor]]] = {}
         for one in factors:
-            if isinstance(one[1], Structured):
-                raise ValueError(
-                    f"{one[1].described} has no gain: a structured factor has to be used from the "
-                    "start, among the factors of the result"
-                )
+            require_gain(one[1])
             by_size.setdefault(len(one[1].scope), []).append(one)
         asked = []
         for size, group in by_size.items():

@@ -19,7 +19,7 @@ from valuesparse.models._checks import (
     weigh_features,
 )
 from valuesparse.relaxed._beliefs import Beliefs
-from valuesparse.relaxed._parts import FeaturePart, TableGroup
+from valuesparse.relaxed._parts import FeaturePart, TableGroup, require_gain
 
 __all__ = ["as_parts", "check_factors"]
 
@@ -52,6 +52,7 @@ def check_factors(graph: FactorGraph, factors: Sequence[Factor]) -> list[Factor]
     checked: list[Factor] = []
     for i, factor in enumerate(factors):
         check_scope(graph, factor.scope, i)
+        require_gain(factor)
         if isinstance(factor, Table):
             factor = Table(factor.scope, check_table(graph, factor.scope, factor.log_table, i)[0])
         elif isinstance(factor, Feature):

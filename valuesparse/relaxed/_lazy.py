@@ -55,9 +55,10 @@ class Lazy:
         single: list[Factor] = []
         items: Any = self.candidates(result)
         if not isinstance(items, Iterable):
+            one = isinstance(items, (Factor, Features))
+            what = "return it in a list" if one else "return an empty list where there are none"
             raise TypeError(
-                "candidates must return or yield factors, got "
-                f"{type(items).__name__}; return an empty list where there are none"
+                f"candidates must return or yield factors, got {type(items).__name__}; {what}"
             )
         before, self.checked = self.checked, []
         for item in items:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.factors import Features
+from valuesparse.factors import Factor, Features, Structured
 
 __all__ = [
     "NO_TINY",
@@ -17,6 +17,7 @@ __all__ = [
     "Tiny",
     "mask_of",
     "masks_of",
+    "require_gain",
     "where_of",
 ]
 
@@ -106,3 +107,12 @@ def masks_of(block: Features, rows: Array) -> npt.NDArray[np.bool_]:
     masks = np.zeros((rows.size, 2, 2), dtype=np.bool_)
     masks[np.arange(rows.size), block.assignments[rows, 0], block.assignments[rows, 1]] = True
     return masks
+
+
+def require_gain(factor: Factor) -> None:
+    """Raise for a structured factor: it has no gain."""
+    if isinstance(factor, Structured):
+        raise ValueError(
+            f"{factor.described} has no gain: a structured factor has to be used from the start, "
+            "among the factors of the result"
+        )

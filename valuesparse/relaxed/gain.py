@@ -101,11 +101,11 @@ def gain(
 
 def _index(item: Any, at: int) -> int:
     try:
-        return operator.index(item)
+        if not isinstance(item, bool):
+            return operator.index(item)
     except TypeError:
-        raise TypeError(
-            f"factors[{at}] must be the index of a factor, like all others, got {item!r}"
-        ) from None
+        pass
+    raise TypeError(f"factors[{at}] must be the index of a factor, like all others, got {item!r}")
 
 
 def gains_of(count: int, parts: Iterable[FeaturePart | TableGroup]) -> Floats:

@@ -16,7 +16,6 @@ from valuesparse.relaxed._solver import PartSolver, Solve, first_factors, solver
 from valuesparse.relaxed.gain import gains_of
 from valuesparse.relaxed.select import without
 from valuesparse.results import GraphResult
-from valuesparse.results._graph import EXACT
 
 __all__ = ["relax"]
 
@@ -51,7 +50,7 @@ def relax(
         How often factors are added at most; each time is one more inference.
     max_divergence : float, optional
         Stop as soon as the bound on the divergence to the full model is at most this: proved
-        where the solver is exact (``r.rigorous``), an estimate elsewhere.
+        where ``r.rigorous``, an estimate elsewhere.
     candidates : callable, optional
         Called with every result; yields factors of the full model beyond those in `graph`, one by
         one or as `Features`, all of them or those worth a look. Only what is added is kept.
@@ -123,7 +122,7 @@ def relax(
         if enough is not None:
             bounds = lazy.bounds(result, n_own, exhaustive)
             if bounds.divergence <= enough:
-                what = "is at most" if result.method in EXACT else "is estimated at no more than"
+                what = "is at most" if bounds.rigorous else "is estimated at no more than"
                 why = f"divergence {what} {bounds.divergence:.3g} <= max_divergence"
                 break
         rest = without(n_own, kept[kept < n_own])

@@ -262,7 +262,10 @@ class GraphResult(FactorResult):
 
     @property
     def divergence_bound(self) -> float:
-        """At least the KL divergence from these factors' distribution to the whole graph's."""
+        """At least the KL divergence from these factors' distribution to the whole graph's.
+
+        An estimate unless `rigorous`; so are `marginal_lower` and `marginal_upper`.
+        """
         return self.bounds().divergence
 
     @property
@@ -277,7 +280,11 @@ class GraphResult(FactorResult):
 
     @property
     def rigorous(self) -> bool:
-        """Whether these bounds are a proof: the solver was exact."""
+        """Whether these bounds are a proof: the solver was exact, and had all joints they need.
+
+        Elsewhere they are estimates. Two passes have no joint of variables that lie in different
+        structured factors; a product of beliefs takes its place.
+        """
         return self.bounds().rigorous
 
     @property
