@@ -64,8 +64,7 @@ class Abreast {
         if (wanted.energies && !energies_.open(*wanted.depth, wanted.energies, d.K, scratch)) {
             return false;
         }
-        if (wanted.compared && Beside<D>::kFits &&
-            !beside_.open(*wanted.compared, d.K, scratch)) {
+        if (wanted.compared && Beside<D>::kFits && !beside_.open(*wanted.compared, d.K, scratch)) {
             return false;
         }
         lanes_ = lanes;

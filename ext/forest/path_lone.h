@@ -149,8 +149,8 @@ class LonePass {
                 const V b = V::set1(x[l]);
                 each<NV>([&](auto j) VS_INLINE_LAMBDA {
                     constexpr bool narrow = Tail<T>::N < N && !LONE && j == NV - 1;
-                    const V own = narrow ? V::load_part(row + j * N, rest_, T(0))
-                                         : V::load(row + j * N);
+                    const V own =
+                        narrow ? V::load_part(row + j * N, rest_, T(0)) : V::load(row + j * N);
                     y[j] = V::fma(b, own, y[j]);
                 });
             }
@@ -212,8 +212,8 @@ class LonePass {
         each<W>([&](auto w) VS_INLINE_LAMBDA { z[w].store(product_ + w * N); });
         const Product<T> r = {sum.hsum(), T(0), sizeof(T) == 4 ? sum_a.hsum() : T(0),
                               sizeof(T) == 4 ? sum_b.hsum() : T(0)};
-        return r.sum > T(0) && d_.divide(r, product_, s_.out ? s_.out + i * d_.K : s_.row,
-                                         &s_.mass, &s_.added) == vs::kOk;
+        return r.sum > T(0) && d_.divide(r, product_, s_.out ? s_.out + i * d_.K : s_.row, &s_.mass,
+                                         &s_.added) == vs::kOk;
     }
 
     const D& d_;

@@ -212,8 +212,7 @@ class Scores {
 };
 
 template <class T>
-void score_of(const ForestModel& m, const int64_t* states, double* scores,
-              const OnPool& on) {
+void score_of(const ForestModel& m, const int64_t* states, double* scores, const OnPool& on) {
     const Scores<T> all(m, states);
     m.layout ? all.trees(scores) : all.chains(scores, on);
 }

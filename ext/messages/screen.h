@@ -13,11 +13,11 @@ namespace vs::messages {
 // Features of one length.
 struct FeatureRows {
     int64_t size;
-    int n_variables;         // of each
-    const int64_t* scope;    // (size, n_variables)
-    const int64_t* state;    // (size, n_variables) in which they fire, or (n_variables,) of all
-    bool same_state;         // the latter
-    const double* weight;    // (size,) t
+    int n_variables;       // of each
+    const int64_t* scope;  // (size, n_variables)
+    const int64_t* state;  // (size, n_variables) in which they fire, or (n_variables,) of all
+    bool same_state;       // the latter
+    const double* weight;  // (size,) t
 };
 
 // What is known of the variables.

@@ -140,7 +140,10 @@ def test_scores_of_long_batches_on_threads(dtype: type) -> None:
     states = vs.decode(model).states
     alone = vs.log_prob(model, states, threads=1), vs.infer(model).entropy(threads=1)
     for threads in (2, 5):
-        found = vs.log_prob(model, states, threads=threads), vs.infer(model).entropy(threads=threads)
+        found = (
+            vs.log_prob(model, states, threads=threads),
+            vs.infer(model).entropy(threads=threads),
+        )
         for one, other in zip(alone, found, strict=True):
             assert one.tobytes() == other.tobytes()
     begin = np.cumsum([0, *lengths])

@@ -116,7 +116,11 @@ def test_without_a_promise_nothing_is_known() -> None:
         ({"candidates": lambda r: [3]}, TypeError, "candidates must yield"),
         ({"candidates": lambda r: None}, TypeError, "candidates must return or yield factors"),
         ({"candidates": lambda r: Features([[0, 1]], 1.0)}, TypeError, "return it in a list"),
-        ({"candidates": lambda r: [Xor(*range(5))]}, ValueError, "Xor over 5 variables has no gain"),
+        (
+            {"candidates": lambda r: [Xor(*range(5))]},
+            ValueError,
+            "Xor over 5 variables has no gain",
+        ),
         ({"first": [True]}, ValueError, "np.flatnonzero makes them of a mask"),
         ({"solver": "islands"}, ValueError, "solver must be one of auto, exact, junction_tree, bp"),
         ({"first": [77]}, ValueError, r"first\[0\] is 77"),

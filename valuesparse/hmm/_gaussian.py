@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from valuesparse.hmm._base import BaseHMM
 from valuesparse.hmm._covariances import (
-    covariance,
     as_covariances,
     as_matrices,
+    covariance,
     from_template,
     log_densities,
     refuse_kind,

@@ -49,9 +49,7 @@ class Engine(Protocol):
     ) -> npt.NDArray[np.int64]:
         """Return samples (count, n)."""
 
-    def score(
-        self, model: Any, states: npt.ArrayLike, workers: int
-    ) -> npt.NDArray[np.float64]:
+    def score(self, model: Any, states: npt.ArrayLike, workers: int) -> npt.NDArray[np.float64]:
         """Return the sum of the log-potentials of given states (n,), per component."""
 
 

@@ -410,9 +410,7 @@ def sample(
     return found
 
 
-def score(
-    model: FactorGraph, states: npt.ArrayLike, workers: int
-) -> npt.NDArray[np.float64]:
+def score(model: FactorGraph, states: npt.ArrayLike, workers: int) -> npt.NDArray[np.float64]:
     """Return the sum of log-potentials of given states, soft evidence included; −inf forbids."""
     y = as_states(states, model.n_variables, model.cards)
     total = 0.0
