@@ -9,6 +9,7 @@
 
 #include <type_traits>
 
+#include "forest/path_edges.h"
 #include "forest/path_exact.h"
 #include "rows/tile.h"
 #include "simd/each.h"
@@ -26,10 +27,14 @@ class LonePass {
     using V = Vec<T>;
     static constexpr int N = V::N, W = LONE ? NV + 1 : NV;
 
-    LonePass(const D& d, Ticker& ticker, Lane<D>& lane)
+    // `edges`: where what answers about edges are made of goes, or null; then the lane has rows
+    // for forward messages.
+    LonePass(const D& d, Ticker& ticker, Lane<D>& lane, const EdgeSink<D>* edges)
         : d_(d),
           ticker_(ticker),
           s_(lane),
+          outgoing_(edges ? edges->outgoing[&lane - edges->lanes] : nullptr),
+          mass_(edges ? edges->mass[&lane - edges->lanes] : nullptr),
           rest_(LONE ? 1 : d.K - (NV - 1) * N),
           width_(d.g.width(0)) {}
 
@@ -88,10 +93,7 @@ class LonePass {
             if (!ticker_.go_on(2)) return false;
             if (t < half) {
                 receive(t, d_.e.forward, t > 0 ? message(t - 1) : nullptr, y);
-                if (!enter<PLAIN>(psi(t), y, t % D::kEvery == D::kEvery - 1, message(t),
-                                  &s_.scale)) {
-                    return false;
-                }
+                if (!send_on<PLAIN>(t, y, message(t))) return false;
             }
             const int64_t i = n - 1 - t;
             receive(t, d_.e.backward, backward_, y);
@@ -102,10 +104,7 @@ class LonePass {
             if (!ticker_.go_on(2)) return false;
             const T* const before = t > half ? forward_ : t > 0 ? message(t - 1) : nullptr;
             receive(t, d_.e.forward, before, y);
-            if (!enter<PLAIN>(psi(t), y, t % D::kEvery == D::kEvery - 1, forward_, &s_.scale) ||
-                !meet(t, forward_, message(t))) {
-                return false;
-            }
+            if (!send_on<PLAIN>(t, y, forward_) || !meet(t, forward_, message(t))) return false;
             const int64_t i = n - 1 - t - (n - 2 * half);
             if (i < 0) continue;
             receive(n - 1 - i, d_.e.backward, backward_, y);
@@ -191,10 +190,24 @@ class LonePass {
             .store(out + (W - 1) * N);
         return e > D::kLowest;
     }
+    // The messages that go on from position i.
+    template <bool PLAIN>
+    VS_INLINE bool send_on(int64_t i, const V* y, T* out) {
+        const bool kept =
+            enter<PLAIN>(psi(i), y, i % D::kEvery == D::kEvery - 1, out, &s_.scale);
+        if (outgoing_) copy(out, s_.alpha + i * s_.stride);
+        return kept;
+    }
     template <bool PLAIN>
     VS_INLINE bool send_back(int64_t i, const V* y) {
         double unused = 0.0;
-        return enter<PLAIN>(psi(i), y, (s_.n - i) % D::kEvery == 0, backward_, &unused);
+        const bool kept =
+            enter<PLAIN>(psi(i), y, (s_.n - i) % D::kEvery == 0, backward_, &unused);
+        if (outgoing_ && i > 0) copy(backward_, outgoing_ + (i - 1) * (W * N));
+        return kept;
+    }
+    VS_INLINE void copy(const T* from, T* to) const {
+        each<W>([&](auto w) VS_INLINE_LAMBDA { V::load(from + w * N).store(to + w * N); });
     }
     // The marginal at i from forward and backward messages.
     VS_INLINE bool meet(int64_t i, const T* a, const T* b) {
@@ -212,6 +225,7 @@ class LonePass {
         each<W>([&](auto w) VS_INLINE_LAMBDA { z[w].store(product_ + w * N); });
         const Product<T> r = {sum.hsum(), T(0), sizeof(T) == 4 ? sum_a.hsum() : T(0),
                               sizeof(T) == 4 ? sum_b.hsum() : T(0)};
+        if (mass_) mass_[i] = static_cast<double>(r.sum);
         return r.sum > T(0) && d_.divide(r, product_, s_.out ? s_.out + i * d_.K : s_.row, &s_.mass,
                                          &s_.added) == vs::kOk;
     }
@@ -219,6 +233,8 @@ class LonePass {
     const D& d_;
     Ticker& ticker_;
     Lane<D>& s_;
+    T* const outgoing_;    // (n, W, N) at the left end of an edge, or null
+    double* const mass_;   // (n,), or null
     const int rest_, width_;  // numbers of the last vector; of a row of a table
     T* rows_ = nullptr;       // (n, 2, W, N)
     T *forward_ = nullptr, *backward_ = nullptr, *product_ = nullptr;  // (W, N)
@@ -239,10 +255,11 @@ class LoneFew {
         return d.Kp <= kMostVectors * Vec<typename D::T>::N && d.g.n_tiles == 1 &&
                !d.in.c.per_edge && !d.e.sparse_forward && s.chunk < 0 && s.n * row <= kMostBytes;
     }
-    static bool run(const D& d, Ticker& ticker, Lane<D>& s, bool one_way, vs::Scratch& scratch) {
+    static bool run(const D& d, Ticker& ticker, Lane<D>& s, bool one_way,
+                    const EdgeSink<D>* edges, vs::Scratch& scratch) {
         const Lane<D> before = s;
         const vs::Scratch::Mark mark = scratch.mark();
-        const bool well = by_size(d, ticker, s, one_way, scratch);
+        const bool well = by_size(d, ticker, s, one_way, edges, scratch);
         scratch.rewind(mark);
         if (!well) s = before;
         return well;
@@ -252,9 +269,9 @@ class LoneFew {
     static constexpr int64_t kMostBytes = int64_t{2} << 20;
 
     static bool by_size(const D& d, Ticker& ticker, Lane<D>& s, bool one_way,
-                        vs::Scratch& scratch) {
+                        const EdgeSink<D>* edges, vs::Scratch& scratch) {
         const auto pass = [&](auto nv, auto lone) {
-            LonePass<D, nv.value, lone.value> p(d, ticker, s);
+            LonePass<D, nv.value, lone.value> p(d, ticker, s, edges);
             return one_way ? p.run_one_way(scratch) : p.run(scratch);
         };
         const auto of = [&](auto nv) {

@@ -141,12 +141,15 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
         }
         for (int r = 0; again && r < m && ok; ++r) ok = init(lanes[r], first + which[r], true);
     }
+    if (m == 0) return;
     if constexpr (kHasLone<D>) {
-        const bool alone = ok && !edges && LoneFew<D>::pays(d.K, m, pass->one_way);
+        const bool alone = ok && LoneFew<D>::pays(d.K, m, pass->one_way) &&
+                           LoneFew<D>::serves(d, lanes[0]);  // the longest
+        if (alone && edges && !sink.open(d, m, true, scratch)) return end_all(vs::kNoMemory);
         int left = 0;
         for (int r = 0; r < m; ++r) {
-            if (alone && LoneFew<D>::serves(d, lanes[r]) &&
-                LoneFew<D>::run(d, ticker, lanes[r], pass->one_way, scratch)) {
+            if (alone && LoneFew<D>::run(d, ticker, lanes[r], pass->one_way,
+                                         edges ? &sink : nullptr, scratch)) {
                 finish(lanes[r]);
                 continue;
             }
