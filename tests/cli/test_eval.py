@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -128,3 +129,87 @@ def test_eval_counts_entities_and_names_what_differs(tmp_path: Path) -> None:
     assert (result.exit_code, "system_column: no column 9" in result.stderr) == (1, True)
     result = run("eval", gold, system, "--input-format", "text")
     assert result.exit_code == 2
+
+
+OLD = {
+    "conllu": (
+        "1\tthe\t_\tDET\t_\t_\t_\t_\t_\tPredicted=Y|Probability=0.9\n"
+        "2\tdog\t_\tNOUN\t_\t_\t_\t_\t_\tA=b|P(Y)=0.9|Predicted2=Z|Predicted=Y|Sense=P(x)\n"
+    ),
+    "tsv": ("word\tlabel\tPredicted\tp(Y)\tnote\nthe\tDET\tY\t0.9\tone \ndog\tNOUN\tY\t1\t\n"),
+    "jsonl": (
+        '{"words": ["the", "dog"], "tags": ["DET", "NOUN"], "predicted": ["Y", "Y"], '
+        '"probability": [0.9, 1], "marginals": [], "n_best": [], "note": 1}\n'
+    ),
+}
+OPTIONS: list[tuple[object, ...]] = [
+    (), ("--marginals", "none"), ("--marginals", "all"), ("--n-best", 3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("end", list(OLD))
+@pytest.mark.parametrize("options", OPTIONS)
+def test_tagging_again_replaces_what_was_predicted(
+    model: Path, tmp_path: Path, end: str, options: tuple[object, ...]
+) -> None:
+    old, clean, again = (tmp_path / f"{name}.{end}" for name in ("old", "clean", "again"))
+    text = OLD[end]
+    old.write_text(text)
+    for stale, new in (
+        ("Predicted=Y|Probability=0.9", "_"), ("|P(Y)=0.9|Predicted2=Z|Predicted=Y", ""),
+        ("\tPredicted\tp(Y)", ""), ("\tY\t0.9", ""), ("\tY\t1", ""),
+        ('"predicted": ["Y", "Y"], "probability": [0.9, 1], "marginals": [], "n_best": [], ', ""),
+    ):  # fmt: skip
+        text = text.replace(stale, new)
+    clean.write_text(text)
+    expected = out("tag", model, clean, *options)
+    assert out("tag", model, old, *options) == expected
+    out("tag", model, old, "-o", f"{tmp_path}/folder/", *options)
+    assert (tmp_path / "folder" / old.name).read_bytes() == expected
+    for first, second in itertools.product(OPTIONS, OPTIONS[:2]):
+        again.write_bytes(out("tag", model, clean, *first))
+        assert out("tag", model, again, *second) == out("tag", model, clean, *second)
+    assert json.loads(out("eval", clean, again, "--json"))["accuracy"] == 1
+
+
+@pytest.mark.parametrize("name", ["predicted", "Predicted"])
+def test_the_column_of_words_is_not_replaced(model: Path, tmp_path: Path, name: str) -> None:
+    source = tmp_path / "a.tsv"
+    source.write_text(f"x\t{name}\nDET\tthe\n")
+    result = run("tag", model, source, "--word", name)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"Error: a.tsv: word: the column {name!r} has the words, and tagging adds one of that "
+        "name; rename it, or write another format, --output-format (output_format=)\n"
+    )
+    assert out("tag", model, source, "--word", name, "--output-format", "jsonl")
+
+
+@pytest.mark.parametrize(
+    ("end", "text", "said"),
+    [
+        (
+            "tsv",
+            "word\tpredicted\tprobability\tPredicted\nthe\tY\t0.9\tDET\n",
+            "a.tsv: sentence 1: system_column: columns 2, 4 are all named 'predicted'; say the "
+            "number of one",
+        ),
+        (
+            "conllu",
+            "1\tthe\t_\tDET" + "\t_" * 5 + "\tPredicted=Y|Predicted=DET\n",
+            "sentence 1: several Predicted= in MISC of word 1; tag the file again, or leave one",
+        ),
+    ],
+    ids=["tsv", "conllu"],
+)
+def test_eval_takes_none_of_two_predictions(tmp_path: Path, end: str, text: str, said: str) -> None:
+    gold, system = tmp_path / "gold.conll", tmp_path / f"a.{end}"
+    gold.write_text("the DET\n")
+    system.write_text(text)
+    for column in ((), ("--system", "predicted")):
+        result = run("eval", gold, system, *column)
+        assert result.exit_code == 1
+        assert said in result.stderr
+    if end == "tsv":
+        found = json.loads(out("eval", gold, system, "--system", 4, "--json"))
+        assert found["accuracy"] == 1

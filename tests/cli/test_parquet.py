@@ -64,6 +64,7 @@ def test_parquet(model: Path, source: Path, tmp_path: Path) -> None:
     for arguments, said in (
         ((table, "--n-best", 2), "n_best is for text"),
         ((source, "--n-best", 2, "-o", tmp_path / "b.parquet"), "n_best is for text"),
+        ((tmp_path / "out.parquet", "-o", tmp_path / "b.parquet"), "'predicted' already: drop it"),
         ((source, "-o", tmp_path / "b.parquet.gz"), "compressed by itself; leave out .gz"),
     ):
         result = run("tag", model, *arguments)

@@ -276,8 +276,17 @@ def test_a_pipe_is_named_with_the_line(model: Path) -> None:
     for bad, said in (
         (b"[1]", "not an object such as"), (b"{", "no JSON"), (b"{}", "no 'words' or 'tokens'"),
         (b'{"words": ["\\ud800"]}', "half of a character"),
+        (b'{"words": ["a", ""]}', "word 2 of 'words' is empty: leave it out, and its label"),
+        (b'{"words": ["a", 1]}', "'words' must be a list of texts"),
     ):  # fmt: skip
         assert said in run("tag", model, "--input-format", "jsonl", given=bad).stderr
+    for label, said in (
+        ("", "label 2 of 'tags' is empty: write"),
+        (1, "'tags' must be a list"),
+    ):
+        text = json.dumps({"words": ["a", "b"], "tags": ["X", label]}).encode()
+        result = run("eval", "-", model, "--input-format", "jsonl", given=text)
+        assert f"-: sentence 1: gold_column: {said}" in result.stderr
     tabs = b'{"words": ["a\\tb"]}'
     result = run("tag", model, "--input-format", "jsonl", "--output-format", "conll", given=tabs)
     assert "word 1, 'a\\tb', cannot stand in a column" in result.stderr

@@ -415,6 +415,41 @@ def test_conventions_of_scikit_learn(name: str) -> None:
         check("Rows", Rows(max_iterations=5))
 
 
+class More(CRF):
+    """A subclass with a parameter of its own, and few of the base's."""
+
+    def __init__(self, c2: float | None = None, extra: int = 3) -> None:
+        super().__init__(c2=c2)
+        self.extra = extra
+
+
+class Keywords(CRF):
+    """A subclass that hands on what it does not know."""
+
+    def __init__(self, extra: int = 3, **more: Any) -> None:
+        super().__init__(**more)
+        self.extra = extra
+
+
+def test_a_subclass_may_have_parameters_of_its_own(data: Data) -> None:
+    crf = More(c2=0.1, extra=5)
+    assert crf.get_params() == {"c2": 0.1, "extra": 5}
+    expected = CRF(c2=0.1).fit(*data)
+    for one in (crf, clone(crf), pickle.loads(pickle.dumps(crf)), More().set_params(c2=0.1)):
+        assert one.fit(*data)._model == expected._model
+        again = pickle.loads(pickle.dumps(one))
+        assert again.predict(data[0]).tolist() == expected.predict(data[0]).tolist()
+        assert again.get_params() == one.get_params()
+    assert clone(crf).extra == 5
+    best = GridSearchCV(More(), {"c2": [0.1], "extra": [1, 2]}, cv=2).fit(*data)
+    assert best.best_params_["extra"] == 1
+    with pytest.raises(ValueError, match="Invalid parameter 'c1'"):
+        crf.set_params(c1=1.0)
+    other = Keywords(c2=0.1, extra=4)
+    assert (other.get_params(), other.c2) == ({"extra": 4}, 0.1)
+    assert other.fit(*data)._model == expected._model
+
+
 @pytest.mark.smoke
 def test_metrics() -> None:
     y, predicted = [["A", "B"], ["A"]], [["A", "A"], ["A"]]

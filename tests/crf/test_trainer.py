@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from checks import noting
 
-from valuesparse.crf import Trainer, crfsuite
+from valuesparse.crf import Trainer, crfsuite, train_corpus
 from valuesparse.crf.training._log import TrainLogParser
 from valuesparse.crf.training._parameters import ALGORITHMS
 from valuesparse.io import read_crfsuite
@@ -380,6 +380,35 @@ def test_the_callback_sees_and_stops(tmp_path: Path) -> None:
     assert [number for number, _ in seen] == [1, 2, 3, 4]
     assert all(b[1] < a[1] for a, b in itertools.pairwise(seen))
     assert trainer.reason == "callback"
+
+
+@pytest.mark.parametrize(
+    ("answer", "stops"),
+    [
+        (True, True), (np.True_, True), (np.float64(0.5) < 1, True),
+        (False, False), (np.False_, False), (None, False), (1, False), ("a line", False),
+    ],
+)  # fmt: skip
+def test_true_of_numpy_stops_as_well_and_nothing_else(
+    answer: object, stops: bool, tmp_path: Path
+) -> None:
+    trainer = Trainer(params={"max_iterations": 2}, verbose=False)
+    for x, y, group in sequences(8):
+        trainer.append(x, y, group)
+    seen: list[int] = []
+
+    def callback(progress: Any) -> object:
+        seen.append(progress.number)
+        return answer
+
+    trainer.train_inmemory(callback=callback)
+    assert (seen, trainer.reason) == (([1], "callback") if stops else ([1, 2], "max_iterations"))
+    source, counts = tmp_path / "a.conll", len(seen)
+    source.write_text("a N\nb V\n\n")
+    seen.clear()
+    params = {"max_iterations": 2, "delta": 0, "epsilon": 0}
+    train_corpus([source], tmp_path / "m", params=params, callback=callback)
+    assert len(seen) == counts
 
 
 def test_threads_never_show_in_the_file(tmp_path: Path) -> None:

@@ -38,10 +38,10 @@ JSONL = [
 ]
 TEMPLATES = [
     b"U00:%x[0,0]\nU01:%x[-1,0]/%x[0,1]\nB\n",
-    b'# c\nU:%t[0,0,"^[A-Z]"]\nu2:%M[@-1,0,"..$"]\nU3:%X[1,0]\n\n',
+    b'# c\nU:%t[0,0,"^\\u*$"]\nu2:%M[@-1,0,"..$"]\nU3:%X[1,0]\n\n',
     b'U:%m[0,0,"a\\"b"]\r\nB00\n',
 ]
-TEMPLATE_WORDS = (b"%x[0,0]", b"%t[0,0,\"(a+)+$\"]", b"%m[", b"@", b"U", b"B", b"*", b'"',
+TEMPLATE_WORDS = (b"%x[0,0]", b"%t[0,0,\"a*a*\\p*$\"]", b"%m[", b"@", b"U", b"B", b"*", b'"',
                   b"%x[99999999999,0]", b"%x[0,99999999999]", b"(?P<a>", b"[",
                   b"(" * 500)  # fmt: skip
 #: A line about all inputs together.

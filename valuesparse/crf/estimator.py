@@ -196,7 +196,7 @@ calibration_max_trials : optional
         forbidden: Forbidden | None = None,
     ) -> None:
         given = locals()
-        for name in self._get_param_names():  # one attribute each, as scikit-learn has it
+        for name in CRF._get_param_names():  # a subclass may have others of its own
             setattr(self, name, given[name])
 
     def fit(

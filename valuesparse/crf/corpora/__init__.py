@@ -5,6 +5,7 @@
 ``_outputs``    what is written after tagging
 ``_parquet``    tables with lists of words
 ``_features``   how words become attributes, by name; ``_templates``: those of CRF++ and Wapiti
+``_wapiti``     Wapiti's patterns; ``_regex``: how long an expression may take
 ``_reader``     labelled sentences; ``_beside``: what is kept beside a model
 ``_shard``      one shard
 ``tagging``     `tag_corpus`, `tag_file`

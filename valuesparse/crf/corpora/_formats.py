@@ -158,6 +158,7 @@ class LineFormat:
             self._column(places[0], word, names, 1 if kind == "conllu" else 0, _WORDS),
             self._column(places[1], tag, names, 3 if kind == "conllu" else -1, usual),
         )
+        self._several = self._same_name(tag)
 
     def _column(
         self, what: str, given: str | None, names: Sequence[str], default: int, usual: Iterable[str]
@@ -179,6 +180,20 @@ class LineFormat:
             known = f" or the name of one: {', '.join(names)}" if names else ""
             raise ValueError(f"{what}: {given!r} must be the number of a column, from 1{known}")
         return number - 1
+
+    def _same_name(self, tag: str | None) -> str | None:
+        """Return what is wrong where labels were found by a name that several columns have."""
+        at = self.columns.tag
+        if self.kind != "tsv" or not self.header or at < 0:
+            return None
+        lowered = [name.lower() for name in self.header]
+        same = [str(i + 1) for i, name in enumerate(lowered) if name == lowered[at]]
+        if len(same) < 2 or (tag is not None and tag.lower() != lowered[at]):
+            return None
+        return (
+            f"{self.places[1]}: columns {', '.join(same)} are all named {lowered[at]!r}; say the "
+            "number of one"
+        )
 
     def blocks(self, lines: Iterable[Line], largest: int) -> Iterator[Block]:
         """Yield the sentences; the last may want its blank line.
@@ -258,6 +273,8 @@ class LineFormat:
 
         Unless they must be `labelled`, None where there is no column but that of the words.
         """
+        if labelled and self._several is not None:
+            raise ValueError(self._several)
         found = []
         tag = 0 if self.kind == "attributes" else self.columns.tag
         for row in block.rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +22,9 @@ Marginals = npt.NDArray[np.float64]
 CONVERTED = ("conll", "tsv", "jsonl", "parquet")
 # In the place of a label where there are fewer label sequences than asked for.
 _NONE = "_"
+# The names that a run of `tag` writes, whatever its options were.
+_STALE = re.compile(r"(?:predicted|probability)(?:_?[0-9]+)?|p\(.*\)", re.IGNORECASE | re.DOTALL)
+_STALE_KEYS = ("predicted", "probability", "marginals", "n_best")
 
 
 class Answer(NamedTuple):
@@ -79,6 +83,11 @@ class Output:
         Which probabilities are written.
     n_best : int or None
         How many label sequences are, each with its own probability.
+
+    Raises
+    ------
+    ValueError
+        The column of words has the name of one that is written.
     """
 
     def __init__(
@@ -91,24 +100,25 @@ class Output:
     ) -> None:
         self._kind, self._labels, self._marginals = kind, labels, marginals
         self._n_best, self._word = n_best, form.columns.word
-        self._header = form.header if form.kind == kind else ["word"]
         self._own = form.kind == kind
         self._number = {label: k for k, label in enumerate(labels)}
+        header = (form.header if self._own else None) or ["word"]
+        self._names = self._misc() if kind == "conllu" else self._columns()
+        kept = _kept([name.lower() for name in header], [name.lower() for name in self._names])
+        if self._own and kind == "tsv" and self._word not in kept:
+            raise ValueError(
+                f"word: the column {header[self._word]!r} has the words, and tagging adds one of "
+                "that name; rename it, or write another format, --output-format (output_format=)"
+            )
+        self._header = [header[i] for i in kept]
+        # The columns of a line that stay, where not all do.
+        self._kept = kept if kind == "tsv" and len(kept) < len(header) else None
 
     def heading(self) -> str:
         """Return the first line of an output, if there is one."""
         if self._kind != "tsv":
             return ""
-        assert self._header is not None
-        more = []
-        for i in range(self._n_best or 1):
-            end = f"_{i + 1}" if i else ""
-            more.append(f"predicted{end}")
-            if self._marginals != "none":
-                more.append(f"probability{end}")
-        if self._marginals == "all":
-            more += [f"p({label})" for label in self._labels]
-        return "\t".join([*self._header, *more]) + "\n"
+        return "\t".join([*self._header, *self._names]) + "\n"
 
     def written(self, block: Block, answer: Answer) -> str:
         """Return the lines of a sentence.
@@ -162,15 +172,32 @@ class Output:
         lines = list(block.lines)
         for at, row, some in zip(block.at, block.rows, cells, strict=True):
             if self._kind == "conllu":
-                misc = [] if row[-1] == _NONE else [row[-1]]
+                misc = [] if row[-1] == _NONE else row[-1].split("|")
+                kept = _kept([entry.partition("=")[0] for entry in misc], self._names)
+                misc = [misc[i] for i in kept]
                 misc += [f"{name}={cell.replace('|', '%7C')}"
-                         for name, cell in zip(self._misc(), some, strict=True)]  # fmt: skip
+                         for name, cell in zip(self._names, some, strict=True)]  # fmt: skip
                 lines[at] = "\t".join([*row[:-1], "|".join(misc)])
                 continue
             apart = "\t" if self._kind != "conll" or "\t" in lines[at] else " "
+            if self._kept is not None:
+                row = [row[i] for i in self._kept]
+                lines[at] = "\t".join(row)
             before = row[0] if self._kind == "attributes" else lines[at].rstrip(" ")
             lines[at] = apart.join([before, *some])
         return "\n".join(lines) + "\n\n"
+
+    def _columns(self) -> list[str]:
+        """Return the names of the columns in TSV."""
+        names = []
+        for i in range(self._n_best or 1):
+            end = f"_{i + 1}" if i else ""
+            names.append(f"predicted{end}")
+            if self._marginals != "none":
+                names.append(f"probability{end}")
+        if self._marginals == "all":
+            names += [f"p({label})" for label in self._labels]
+        return names
 
     def _misc(self) -> list[str]:
         """Return the names of the entries in CoNLL-U's MISC."""
@@ -186,7 +213,8 @@ class Output:
 
     def _json(self, block: Block, answer: Answer) -> str:
         if block.record is not None:
-            record: dict[str, Any] = dict(block.record)
+            stale = _STALE_KEYS if "predicted" in block.record else ()
+            record: dict[str, Any] = {k: v for k, v in block.record.items() if k not in stale}
         else:
             record = {"words": self.words(block)}
         record["predicted"] = answer.tags
@@ -204,3 +232,24 @@ class Output:
             if self._marginals == "all":
                 record["marginals"] = [dict(zip(self._labels, row, strict=True)) for row in rows]
         return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _kept(names: Sequence[str], written: Sequence[str]) -> list[int]:
+    """Return which columns or entries stay: not what is written anew, nor what an earlier run did.
+
+    Without a label of an earlier run, a name such as ``probability`` is the user's own.
+
+    Examples
+    --------
+    >>> _kept(["word", "predicted", "p(A)", "note"], ["predicted"])
+    [0, 3]
+    >>> _kept(["word", "p(A)", "probability"], ["predicted", "probability"])
+    [0, 1]
+    """
+    again = written[0] in names
+    new = set(written)
+    return [
+        i
+        for i, name in enumerate(names)
+        if name not in new and not (again and _STALE.fullmatch(name))
+    ]

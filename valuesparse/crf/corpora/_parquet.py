@@ -218,7 +218,10 @@ class ParquetTable:
         schema = self.schema
         for field in added_fields(marginals):
             if field.name in schema.names:
-                raise ValueError(f"{self.source.name} has a column {field.name!r} already")
+                raise ValueError(
+                    f"{self.source.name} has a column {field.name!r} already: drop it first, or "
+                    "write another format, --output-format (output_format=)"
+                )
             schema = schema.append(field)
         with self._named():
             return new_writer(file, schema)

@@ -79,8 +79,8 @@ class SentenceFormat:
         if block.record is not None:
             name = next((name for name in self._tags if name in block.record), None)
             found = None if name is None else block.record[name]
-            if found is not None and not _texts(found):
-                raise ValueError(f"{self.places[1]}: {name!r} must be a list of texts")
+            if found is not None and (problem := _problem(found, "label", name, "write a text")):
+                raise ValueError(f"{self.places[1]}: {problem}")
             if found is not None and len(found) != len(block.rows):
                 raise ValueError(f"{len(found)} labels of {len(block.rows)} words")
         if found is None and labelled:
@@ -108,14 +108,18 @@ class SentenceFormat:
         if name is None:
             self._refuse(line, f"no {' or '.join(map(repr, self._words))}, the list of words")
         words = record[name]
-        if not _texts(words):
-            self._refuse(line, f"{name!r} must be a list of texts")
+        if problem := _problem(words, "word", name, "leave it out, and its label"):
+            self._refuse(line, problem)
         return words
 
     def _refuse(self, line: Line, problem: str) -> NoReturn:
         raise TextFormatError("sentence", line.offset, problem, 0, line.text[:40])
 
 
-def _texts(found: Any) -> bool:
-    """Return whether something is a list of texts, none of them empty."""
-    return isinstance(found, list) and all(isinstance(one, str) and one for one in found)
+def _problem(found: Any, kind: str, name: str | None, advice: str) -> str | None:
+    """Return why something is no list of texts, none of them empty; None where it is one."""
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        return f"{name!r} must be a list of texts"
+    if "" in found:
+        return f"{kind} {found.index('') + 1} of {name!r} is empty: {advice}"
+    return None

@@ -232,7 +232,10 @@ def _tag_blocks(
     settings = where.settings
     labels = tagger_of(settings.model, settings.digest, settings.constraints).labels()
     kind = output_format(where.kind, settings.output_format)
-    output = Output(form, kind, labels, settings.marginals, settings.n_best)
+    try:
+        output = Output(form, kind, labels, settings.marginals, settings.n_best)
+    except ValueError as error:
+        raise ValueError(f"{where.source.name}: {error}") from None
     table = ParquetOutput(file, labels, settings.marginals) if kind == "parquet" else None
     sentences = tokens = 0
     if table is None:

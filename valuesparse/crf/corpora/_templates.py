@@ -6,12 +6,12 @@ import codecs
 import os
 import re
 import stat
-import warnings
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path, PureWindowsPath
 
 from valuesparse.crf.corpora._regex import longest_text
+from valuesparse.crf.corpora._wapiti import python_pattern
 
 __all__ = ["compile_template", "read_template", "read_template_below", "weight_of"]
 
@@ -36,11 +36,12 @@ def compile_template(text: str, *, bounded: bool = False) -> Callable[[Rows], li
     text : str
         ``U...`` lines make attributes. ``%x[row,column]`` stands for a column of the token that
         many rows away; Wapiti's ``%t[row,column,"regex"]`` for true or false, and its
-        ``%m[row,column,"regex"]`` for what matches; capitals make lower case, ``@`` counts rows
-        from an end of the sentence. Beyond the ends stand ``_B-1``, ``_B+1`` and so on, as in
-        CRF++. A line ``B`` asks for what every model here has, weights of transitions.
+        ``%m[row,column,"regex"]`` for what matches, with Wapiti's own patterns; capitals make lower
+        case, ``@`` counts rows from an end of the sentence. Beyond the ends stand ``_B-1``,
+        ``_B+1`` and so on, as in CRF++. A line ``B`` asks for what every model here has, weights of
+        transitions.
     bounded : bool
-        Match no text that a regular expression is not known to be quick on.
+        Match no text that a pattern is not known to be quick on.
 
     Raises
     ------
@@ -124,14 +125,14 @@ def _macro(match: re.Match[str], number: int, bounded: bool) -> Part:
         raise ValueError(
             f"template, line {number}: {match[0][:40]!r}: %t and %m need a regex, %x none"
         )
-    try:
-        pattern = None if pattern is None else pattern.replace('\\"', '"')
-        with warnings.catch_warnings():  # what another Python may read otherwise is refused
-            warnings.simplefilter("error")
-            regex = None if pattern is None else re.compile(pattern)
-            longest = longest_text(pattern) if bounded and pattern is not None else None
-    except (re.error, OverflowError, RecursionError, Warning) as error:
-        raise ValueError(f"template, line {number}: {match[0][:40]!r}: {error}") from None
+    regex = longest = None
+    if pattern is not None:
+        try:
+            translated = python_pattern(pattern)
+        except ValueError as error:
+            raise ValueError(f"template, line {number}: {match[0][:40]!r}: {error}") from None
+        regex = re.compile(translated, re.DOTALL)
+        longest = longest_text(translated) if bounded else None
 
     def value(rows: Rows, i: int) -> str:
         at = i + row

@@ -199,7 +199,10 @@ def _labelled(
         labels = sentence.labels
         assert labels is not None
         if misc:
-            entries = [_predicted(row) for row in sentence.rows]
+            try:
+                entries = [_predicted(row) for row in sentence.rows]
+            except ValueError as error:
+                raise ValueError(f"{source}: sentence {number}: {error}") from None
             if tagged is None:
                 tagged = column is not None or any(entry is not None for entry in entries)
             if tagged:
@@ -276,12 +279,20 @@ def _with_column(sentence: _Labelled, place: int, number: int) -> _Labelled:
 
 
 def _predicted(row: list[str]) -> str | None:
-    """Return the label that `valuesparse tag` wrote into MISC."""
-    for entry in row[CONLLU.index("misc")].split("|"):
-        name, equals, value = entry.partition("=")
-        if equals and name == "Predicted":
-            return value.replace("%7C", "|")
-    return None
+    """Return the label that `valuesparse tag` wrote into MISC.
+
+    Raises
+    ------
+    ValueError
+        There are several.
+    """
+    entries = row[CONLLU.index("misc")].split("|")
+    found = [value for value in entries if value.startswith("Predicted=")]
+    if len(found) > 1:
+        raise ValueError(
+            f"several Predicted= in MISC of word {row[0]}; tag the file again, or leave one"
+        )
+    return found[0].removeprefix("Predicted=").replace("%7C", "|") if found else None
 
 
 def _require_same(number: int, one: _Labelled | None, other: _Labelled | None) -> None:

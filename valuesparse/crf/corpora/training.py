@@ -20,6 +20,7 @@ from valuesparse.crf.corpora._reader import (
 )
 from valuesparse.crf.training._held_out import CorpusTrainer
 from valuesparse.crf.training._parameters import require_apart
+from valuesparse.crf.training._progress import asks_to_stop
 from valuesparse.io._files import check_target, require_spared
 
 __all__ = ["train_corpus"]
@@ -160,7 +161,7 @@ def train_corpus(
 
     def watch(progress: Any) -> bool:
         stop = trainer.measured(progress)
-        asked = callback is not None and callback(progress) is True
+        asked = callback is not None and asks_to_stop(callback(progress))
         return stop or asked
 
     data = trainer.train_inmemory(callback=watch, checkpoint=checkpoint)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Progress", "line_of"]
+__all__ = ["Progress", "asks_to_stop", "line_of"]
 
 Weights = npt.NDArray[np.float64]
 
@@ -35,6 +35,17 @@ class Progress:
     weights: Weights = field(repr=False)
     info: dict[str, float]
     lines: tuple[str, ...] = field(repr=False)
+
+
+def asks_to_stop(answer: object) -> bool:
+    """Return whether what a callback returned is True; any other answer stops nothing.
+
+    Examples
+    --------
+    >>> asks_to_stop(np.float64(0.5) < 1), asks_to_stop("a line"), asks_to_stop(None)
+    (True, False, False)
+    """
+    return isinstance(answer, (bool, np.bool_)) and bool(answer)
 
 
 def line_of(name: str, value: Any) -> str:

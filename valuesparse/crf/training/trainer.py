@@ -20,6 +20,7 @@ from valuesparse.crf.training._log import TrainLogParser, score_lines
 from valuesparse.crf.training._objective import Objective
 from valuesparse.crf.training._parameters import require_apart, whole_number
 from valuesparse.crf.training._possible import require_possible, require_tags
+from valuesparse.crf.training._progress import asks_to_stop
 from valuesparse.crf.training._settings import Settings
 from valuesparse.io._crfsuite_format import MAX_WEIGHT
 from valuesparse.io._crfsuite_writer import format_model
@@ -235,7 +236,7 @@ class BaseTrainer(Settings):
                 for line in score_lines(labels, tester.corpus.gold, states, tester.corpus.offset):
                     self.message(line)
             self.message("\n")
-            if callback is not None and callback(progress) is True:
+            if callback is not None and asks_to_stop(callback(progress)):
                 self.reason = "callback"
                 break
         self.reason = self.reason or run.reason
