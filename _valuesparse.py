@@ -5,14 +5,17 @@ The help of all commands needs click alone. A command imports the package, which
 
 from __future__ import annotations
 
+import errno
+import io
 import sys
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     import click
     import click.shell_completion
 
-__all__ = ["COMMANDS", "group", "main"]
+__all__ = ["COMMANDS", "Unheard", "group", "main"]
 
 #: The line of each command in the help of all; its module is imported when it is called.
 COMMANDS = {
@@ -27,6 +30,62 @@ COMMANDS = {
     "convert": "Write a model file in another format.",
     "demo": "Tag Cantonese, exactly and ever faster.",
 }
+
+
+class Unheard:
+    """A stream of notes: a command whose work is done does not fail where nobody can read them."""
+
+    def __init__(self, stream: IO[Any]) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    @property
+    def buffer(self) -> Unheard:
+        """The stream of bytes."""
+        return Unheard(self._stream.buffer)  # type: ignore[attr-defined]
+
+    def write(self, text: Any) -> int:
+        """Write what can be written."""
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Have what can be written written."""
+        with suppress(OSError):
+            self._stream.flush()
+
+
+class _Closed(io.TextIOBase):
+    """The standard output where there is none: an error once something is written to it."""
+
+    encoding, errors = "utf-8", "strict"
+
+    @property
+    def buffer(self) -> Any:
+        raise OSError(errno.EBADF, "the standard output is closed")
+
+    def write(self, text: str, /) -> int:
+        raise OSError(errno.EBADF, "the standard output is closed")
+
+
+def _prepare_streams() -> None:
+    """Put something in the place of streams that are closed, and of the one of notes."""
+    if sys.stdout is None:
+        sys.stdout = _Closed()
+    if not isinstance(sys.stderr, Unheard):
+        stream = io.StringIO() if sys.stderr is None else sys.stderr
+        sys.stderr = cast("IO[str]", Unheard(stream))
+
+
+def _say_error(error: OSError) -> None:
+    """Say in a line what is wrong, unless the reader went, and drop what cannot be written."""
+    sys.stdout = cast("IO[str]", Unheard(sys.stdout))
+    if error.errno != errno.EPIPE:
+        where = "" if error.filename is None else f"{error.filename}: "
+        sys.stderr.write(f"Error: {where}{error.strerror or error}\n")
 
 
 def group(check: bool = False) -> click.Group:
@@ -72,6 +131,21 @@ def group(check: bool = False) -> click.Group:
             found = [CompletionItem(name, help=COMMANDS[name]) for name in names]
             return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
+        def main(self, *args: Any, **extra: Any) -> Any:
+            if not extra.get("standalone_mode", True):
+                return super().main(*args, **extra)
+            _prepare_streams()
+            try:
+                try:
+                    super().main(*args, **extra)
+                except SystemExit as end:
+                    if not end.code:
+                        sys.stdout.flush()
+                    raise
+            except OSError as error:
+                _say_error(error)
+                sys.exit(1)
+
     @click.group(
         cls=Lazy,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -88,6 +162,7 @@ def group(check: bool = False) -> click.Group:
 
 def main() -> None:
     """Run the command; the process exits with its status, 2 where a setting is refused."""
+    _prepare_streams()
     try:
         try:
             commands = group(check=True)

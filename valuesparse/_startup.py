@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from contextlib import suppress
 from itertools import pairwise
 from types import ModuleType
 
@@ -40,7 +41,9 @@ def start() -> None:
     except ImportError as error:
         if not _is_command():
             raise
-        sys.stderr.write(f"valuesparse: {error}\n")
+        if sys.stderr is not None:
+            with suppress(OSError):  # unbuffered: nothing is left that could fail at the end
+                os.write(2, f"valuesparse: {error}\n".encode())
         raise SystemExit(2) from None
     _exit.watch()
     _hand_over_engines()

@@ -179,6 +179,51 @@ def test_errors_name_line_and_block(old: str, new: str, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("property author nobody;", 'property "http://foo.org/x";'),
+        ("property author nobody;", "property home = http://foo.org/x;"),
+        ("property author nobody;", 'property "a /* b; c { d } // e";\n property http://x;'),
+        (
+            "property author nobody;",
+            "property a; /* property */ // property b\n property http://x;",
+        ),
+        ('"a model"', '"a // model /*"'),
+        ("property position = (1, 2);", 'property note = "see //here/* {";'),
+        ("table 0.8, 0.2;", 'property foo; table 0.8, 0.2; property "http://x; y";'),
+        ("(no) 0.9", "property a b = (no) 1; (no) 0.9"),
+        ("// rain comes first", '// "rain comes first'),
+        ("/* two", '/* "two'),
+        ("lines */", 'lines " */ // "'),
+    ],
+)
+def test_quoted_text_and_properties_are_no_comments(old: str, new: str) -> None:
+    assert old in MODEL
+    ours, plain = vs.read_bif(MODEL.replace(old, new, 1).encode()), vs.read_bif(MODEL.encode())
+    assert (ours.names, ours.states) == (plain.names, plain.states)
+    for one, other in zip(ours.factors, plain.factors, strict=True):
+        np.testing.assert_array_equal(one.log_table, other.log_table)
+
+
+def test_names_that_are_quoted_may_hold_what_begins_a_comment() -> None:
+    text = MODEL.replace('"yes"', '"yes//no"').replace("(yes)", '( "yes//no" )')
+    assert vs.read_bif(text.encode()).states[0] == ("no", "yes//no")
+
+
+def test_a_name_may_be_the_word_property() -> None:
+    text = MODEL.replace("rain", "property").replace('"no", "yes"', "property, yes")
+    graph = vs.read_bif(text.replace("(no)", "(property)").encode())
+    assert graph.names == ("property", "WET")
+    assert graph.states[0] == ("property", "yes")
+
+
+def test_an_error_after_a_property_is_named_with_its_line() -> None:
+    text = MODEL.replace("table 0.8, 0.2;", 'property "http:\n//x"; // ü\n table 0.8, half;')
+    with pytest.raises(TextFormatError, match="line 11, probability of rain: 'half' is not a num"):
+        vs.read_bif(text.encode())
+
+
 def test_a_table_has_the_variable_itself_slowest() -> None:
     text = MODEL.replace("(yes) 0.2, 0.3, 0.5;", "table 0.9 0.2 0.1 0.3 0 0.5;")
     graph = vs.read_bif(text.replace("(no) 0.9, 1e-1 0;", "").encode())
@@ -308,6 +353,13 @@ def test_hostile_texts_are_refused() -> None:
     many = 200_000
     for text in (
         "/*" * many,
+        '"' * many,
+        '"\n' * many,
+        'network n { property "' * many,
+        "network n { " + "property " * many,
+        "network n { " + 'property "a" ' * many,
+        "network n { " + "property a; " * many,
+        'network n { property /* " */ ' + '{ /* " */ property /* " */ ' * many,
         "// /*\n" * many,
         " " * many,
         "variable " + " " * many,

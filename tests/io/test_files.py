@@ -354,6 +354,53 @@ def test_gzip_data_as_they_are_in_practice_are_read(ratio: int) -> None:
     assert vs.read_uai(packed).n_factors == 1
 
 
+def mostly_zeros(kind: str, rows: int, width: int) -> bytes:
+    """Return a model of one large table: a place in each row has what the others leave."""
+    rng = random.Random(0)
+    table = [["0.000"] * width for _ in range(rows)]
+    for row in table:
+        row[rng.randrange(width)] = "1.000"
+    if kind == "uai":
+        numbers = "\n".join(map(" ".join, table))
+        return f"MARKOV 2 {rows} {width} 1 2 0 1 {rows * width} {numbers}".encode()
+    of = {"a": rows, "b": width}
+    variables = (
+        f"variable {name} {{ type discrete [{n}] {{ {', '.join(f'x{i}' for i in range(n))} }}; }}"
+        for name, n in of.items()
+    )
+    alone = f"probability (a) {{ table 1 {'0 ' * (rows - 1)}; }} probability (b | a) {{"
+    body = (f"(x{i}) {' '.join(row)};" for i, row in enumerate(table))
+    return "\n".join([*variables, alone, *body, "}"]).encode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "width"),
+    [("bif", 3 << 20, 30), ("bif", 3 << 20, 60), ("uai", 9 << 20, 15), ("uai", 9 << 20, 30)],
+)
+def test_gzip_data_of_tables_that_are_mostly_zeros_are_read(
+    kind: str, size: int, width: int
+) -> None:
+    """One of pgmpy's example networks shrinks by 27, and was refused."""
+    text = mostly_zeros(kind, size // (6 * width), width)
+    packed = gzip.compress(text)
+    assert 25 < len(text) / len(packed) < 100
+    read = {"bif": vs.read_bif, "uai": vs.read_uai}[kind]
+    assert max(read(packed).cardinalities) == size // (6 * width)
+    with pytest.raises(ModelFormatError, match=r"gzip data.* hold more than .*decompress it first"):
+        read(gzip.compress(text + b" " * 200 * len(packed)))
+
+
+def test_text_is_no_larger_than_its_words_would_have_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    packed = gzip.compress(mostly_zeros("uai", 3000, 150))
+    assert vs.read_uai(packed).n_factors == 1
+    monkeypatch.setattr(_text, "_MEMORY_FREE", 1 << 20)
+    most = int(((1 << 20) + 64 * len(packed)) / _text._TEXT)
+    with pytest.raises(ModelFormatError, match=f"{len(packed)} bytes hold more than {most} bytes"):
+        vs.read_uai(packed)
+
+
 def test_words_are_found_wherever_pieces_of_the_text_end(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(0)
     for size in range(1, 30):

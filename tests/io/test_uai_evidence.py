@@ -154,6 +154,10 @@ def test_arguments_of_evidence() -> None:
         (b"PR\n-9\n-BEGIN-\n-2.5\n", "PR", -2.5),
         (b"MAR\n2 2 0.25 0.75 1 1.0", "MAR", [[0.25, 0.75], [1.0]]),
         (b"MAR\n1\n2 2 0.25 0.75 1 1.0", "MAR", [[0.25, 0.75], [1.0]]),
+        (b"PR\n0\n", "PR", 0.0),
+        (b"MAR\n0\n", "MAR", []),
+        (b"MPE\n0\n", "MPE", []),
+        (b"MPE\n1\n0\n", "MPE", []),
         (b"MPE\n3 0 1 2\n", "MPE", [0, 1, 2]),
         (b"MPE\n1\n3 0 1 2\n", "MPE", [0, 1, 2]),
     ],
@@ -200,3 +204,36 @@ def test_results_say_what_they_need() -> None:
     with pytest.raises(ValueError, match="holds 2 samples"):
         read_uai_result(b"PR\n2\n-1.5\n-2.5")
     assert read_uai_result(b"PR\n2\n-1.5\n-2.5", sample=1).log10_z == -2.5
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [("PR", "PR\n-2.5\n"), ("MAR", "MAR\n1 2 0.25 0.75\n"), ("MPE", "MPE\n2 1 0\n")],
+)
+def test_what_is_written_is_what_the_task_asks_for(task: str, text: str) -> None:
+    states = np.array([1, 0])
+    result = UaiResult(task, log10_z=-2.5, marginals=[np.array([0.25, 0.75])], states=states)
+    write_uai_result(result, file := io.StringIO())
+    assert file.getvalue() == text
+    assert read_uai_result(text.encode()).task == task
+
+
+@pytest.mark.parametrize(
+    ("task", "answer", "message"),
+    [
+        ("PR", -np.inf, "log10_z is -inf, but result files hold finite numbers alone"),
+        ("PR", np.nan, "log10_z is nan, but"),
+        ("MAR", [[1.0], [0.5, np.nan]], r"marginals\[1\]\[1\] is nan, but"),
+        ("MAR", [[np.inf]], r"marginals\[0\]\[0\] is inf, but"),
+        ("MAR", [[1.0], [[0.5, 0.5]]], r"marginals\[1\] must be a number for each state"),
+        ("MAR", [[]], r"marginals\[0\] must be a number for each state, got shape \(0,\)"),
+        ("MPE", [0, 1.5], r"states\[1\] must be an integer >= 0"),
+        ("MPE", [-1], r"states\[0\] must be an integer >= 0"),
+        ("MPE", [2**31], r"states\[0\] must be at most 2147483647, got 2147483648"),
+    ],
+)
+def test_no_result_is_written_that_cannot_be_read(task: str, answer: Any, message: str) -> None:
+    field = {"PR": "log10_z", "MAR": "marginals", "MPE": "states"}[task]
+    with pytest.raises(ValueError, match=message):
+        write_uai_result(UaiResult(task, **{field: answer}), file := io.StringIO())
+    assert file.getvalue() == ""

@@ -9,9 +9,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import click
+
+from _valuesparse import Unheard
 
 __all__ = [
     "STANDARD", "Input", "Spooled", "Target", "delivering", "folder_asked", "given", "is_standard",
@@ -95,6 +97,8 @@ class Target(click.Path):
 
 def standard_input() -> IO[bytes]:
     """Return the standard input, as bytes."""
+    if sys.stdin is None:
+        raise click.ClickException("the standard input is closed: name a file instead")
     return sys.stdin.buffer
 
 
@@ -151,6 +155,7 @@ def delivering(output: Path | None) -> Iterator[Path]:
     if output is not None and not is_standard(output):
         yield output
         return
+    standard_output()  # one that is closed is an error before the work, not after it
     with tempfile.TemporaryDirectory(prefix="valuesparse-") as folder:
         path = Path(folder, "output")
         yield path
@@ -160,5 +165,10 @@ def delivering(output: Path | None) -> Iterator[Path]:
 
 
 def say(output: Path | None, text: str) -> None:
-    """Say what was done, on the standard error where the standard output has the answer."""
+    """Say what was done, on the standard error where the standard output has the answer.
+
+    The work is done, and that nobody can read this is no error.
+    """
+    if not is_standard(output):
+        sys.stdout = cast("IO[str]", Unheard(sys.stdout))
     click.echo(text, err=is_standard(output))

@@ -327,7 +327,7 @@ def predict(
             scheduler=scheduler, progress=update, tell=left,
         )  # fmt: skip
     left.tell()
-    click.echo(report_line(report, _counted(report), "parsed"))
+    say(folder, report_line(report, _counted(report), "parsed"))
 
 
 def _counted(counts: WrittenCounts | CorpusReport) -> str:

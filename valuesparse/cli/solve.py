@@ -97,7 +97,8 @@ def solve(
         else:
             found = _graphs.marginals(graph, zeta=zeta, **common)
     seconds = time.perf_counter() - begin
-    answer = _as_json(graph, task, found) if output_format == "json" else _as_uai(task, found)
+    with one_line_errors(model):
+        answer = _as_json(graph, task, found) if output_format == "json" else _as_uai(task, found)
     if output is None or is_standard(output):
         output = None
         click.echo(answer, nl=False)

@@ -128,7 +128,7 @@ def tag(
             model, sources, folder, backend=backend or "threads", jobs=jobs, scheduler=scheduler,
             progress=update, **options,
         )  # fmt: skip
-    click.echo(report_line(report, _counted(report.sentences, report.tokens), "tagged"))
+    say(folder, report_line(report, _counted(report.sentences, report.tokens), "tagged"))
 
 
 def counted(number: int, noun: str) -> str:

@@ -24,14 +24,14 @@ def find_samples(tokens: Tokens, measure: Measure) -> list[tuple[int, int]] | No
     """Return where each sample begins and ends among the numbers, or None if nothing fits.
 
     A file that can be read both ways is taken to begin with the number of samples if that and
-    each sample stand on lines of their own.
+    each sample stand on lines of their own. A lone 0 is a sample: no file holds none.
     """
     values = tokens.values
     if tokens.first + len(values) < len(tokens):
         return None
     single = _fill(len(values), 0, 1, measure)
     count = float(values[0])
-    several = _fill(len(values), 1, int(count), measure) if 0 <= count <= len(values) else None
+    several = _fill(len(values), 1, int(count), measure) if 1 <= count <= len(values) else None
     if several is not None and int(count) != count:
         several = None
     if single is None or several is None:

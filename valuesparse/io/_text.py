@@ -14,7 +14,7 @@ from typing import NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.io._files import Source, read_packed
+from valuesparse.io._files import Source, gzip_limit, read_packed
 from valuesparse.io.errors import ModelFormatError, TextFormatError
 
 __all__ = ["MAX_SCOPE", "Tokens", "check_cardinalities"]
@@ -103,7 +103,7 @@ class Tokens:
     @classmethod
     def of(cls, source: Source, *, comments: bool = False) -> Tokens:
         """Return the words of a path, a file object or bytes, as text or gzip."""
-        data, packed = read_packed(source, _GZIP_FREE)
+        data, packed = read_packed(source, _text_limit)
         return cls(data, comments=comments, packed=packed)
 
     def __len__(self) -> int:
@@ -287,6 +287,12 @@ class Tokens:
 
     def _offset(self, index: int) -> int:
         return int(self._starts[index]) if index < len(self) else len(self.data)
+
+
+def _text_limit(packed: int) -> int:
+    """Return how much text is unpacked: no more than leaves some memory for its words."""
+    most = (_MEMORY_FREE + _MEMORY_PER_BYTE * packed) / _TEXT
+    return min(gzip_limit(packed, _GZIP_FREE), int(most))
 
 
 def _words(data: bytes) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:

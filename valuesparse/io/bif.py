@@ -30,6 +30,10 @@ _ROUNDED = 2.0**-52
 
 # A comment without an end goes to the end: searching again from each beginning would take for ever.
 _COMMENT = re.compile(r"/\*(?:[^*]|\*(?!/))*(?:\*/|\Z)|//[^\n]*")
+_QUOTED = re.compile(r'"[^"\n]*"')
+# Where something begins that is blanked; in a property, where it may end.
+_MARK = re.compile(r'"|/[*/]|\bproperty\b')
+_STOP = re.compile(r'"[^"\n]*"|[;{}]')
 _BLOCK = re.compile(r"\s*(network|variable|probability)\b([^{}]*)\{", re.DOTALL)
 _TYPE = re.compile(r"type\s+discrete\s*\[\s*(\d{1,10})\s*\]\s*$", re.ASCII)
 _HEAD = re.compile(r"\s*(table\b|default\b|\(([^()]*)\))")
@@ -64,7 +68,7 @@ class _Probability(NamedTuple):
 
 
 class _BifText:
-    """The text with comments and quotes blanked, and the errors for places in it."""
+    """The text with comments, properties and quotes blanked, and the errors for places in it."""
 
     def __init__(self, data: bytes) -> None:
         data = data.removeprefix(codecs.BOM_UTF8)
@@ -75,16 +79,50 @@ class _BifText:
             token = repr(data[error.start : error.end])[2:-1]
             problem = f"'{token}' is not UTF-8"
             raise TextFormatError("text", error.start, problem, line, token) from None
-        text = text.replace("\r", " ").replace('"', " ")
-        self.text = text
+        self.text = text = text.replace("\r", " ")
         self._room = max(_FREE, _PER_BYTE * len(data))
-        if "/" in text:
-            self.text = _COMMENT.sub(self._blank, text)
+        if "/" in text or "property" in text:
+            self.text = self._plain(text)
+        else:
+            self.text = text.replace('"', " ")
+
+    def _plain(self, text: str) -> str:
+        """Return a text of the same length; what begins first has what begins in it."""
+        parts: list[str] = []
+        at = tried = 0
+        last = ""  # the last character that is neither blank nor in a comment
+        while (mark := _MARK.search(text, at)) is not None:
+            begin, end = mark.span()
+            before = text[at:begin]
+            parts.append(before)
+            last = before.rstrip()[-1:] or last
+            if mark[0] == '"':
+                quoted = _QUOTED.match(text, begin)
+                end, last = (end if quoted is None else quoted.end()), '"'
+                parts.append(text[begin:end].replace('"', " "))
+            elif mark[0] != "property":
+                comment = _COMMENT.match(text, begin)
+                assert comment is not None
+                parts.append(self._blank(comment))
+                end = comment.end()
+            else:  # a property, or a name, as of a state
+                stop = None
+                if last in ("{", ";") and begin >= tried:
+                    stop = next((s for s in _STOP.finditer(text, end) if s[0][0] != '"'), None)
+                    tried = len(text) if stop is None else stop.end()  # nothing is read twice
+                if stop is not None and stop[0] == ";":
+                    end, last = stop.end(), ";"
+                    parts.append(_blanked(text[begin:end]))
+                else:
+                    last = "y"
+                    parts.append(mark[0])
+            at = end
+        return "".join([*parts, text[at:]])
 
     def _blank(self, match: re.Match[str]) -> str:
         if match[0].startswith("/*") and not (match[0].endswith("*/") and len(match[0]) > 3):
             raise self.error(match.start(), "comment", "{} begins one that does not end")
-        return re.sub(r"[^\n]", " ", match[0])
+        return _blanked(match[0])
 
     def take_room(self, size: int) -> bool:
         """Whether there is room for so many entries that the text does not spell out."""
@@ -100,6 +138,10 @@ class _BifText:
         line = 1 + self.text.count("\n", 0, at)
         shown = problem.replace("{}", repr(token) if token else "the end of the file")
         return TextFormatError(chunk, len(self.text[:at].encode()), shown, line, token)
+
+
+def _blanked(text: str) -> str:
+    return re.sub(r"[^\n]", " ", text)
 
 
 def read_bif(source: Source) -> FactorGraph:
@@ -128,8 +170,9 @@ def read_bif(source: Source) -> FactorGraph:
 
     Notes
     -----
-    Only discrete variables. A ``default`` row stands for all rows that a block does not have; such
-    tables may have 2**22 entries in all, or 4 for each byte of the file.
+    Only discrete variables. Properties, up to their semicolon, are left out. A ``default`` row
+    stands for all rows that a block does not have; such tables may have 2**22 entries in all, or 4
+    for each byte of the file.
 
     Examples
     --------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._validation import as_count
 from valuesparse.io._files import Source, Target, naming, write_text
 from valuesparse.io._samples import choose, find_samples
 from valuesparse.io._text import Tokens
@@ -18,6 +20,8 @@ __all__ = ["UaiResult", "read_uai_result", "write_uai_result"]
 TASKS = ("PR", "MAR", "MPE")
 # Bytes that a variable takes beside its words.
 _VARIABLE = 200
+# The last index of a state that is read.
+_LAST_STATE = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +146,7 @@ def _read_sample(tokens: Tokens, task: str, chunk: str) -> UaiResult:
     n = tokens.count(chunk, "number of variables", 1)
     tokens.afford(n, _VARIABLE, "variables")
     if task == "MPE":
-        return UaiResult(task, states=tuple(tokens.integers(n, chunk, "state", 0, 2**31 - 1)))
+        return UaiResult(task, states=tuple(tokens.integers(n, chunk, "state", 0, _LAST_STATE)))
     marginals = []
     for _ in range(n):
         k = tokens.count(chunk, "number of states", 1, at_least=1)
@@ -163,6 +167,12 @@ def write_uai_result(result: UaiResult, target: Target) -> None:
     target : path or file object
         Where to; a path that ends in ``.gz`` is compressed.
 
+    Raises
+    ------
+    ValueError
+        The answer has what the format cannot hold: a number that is not finite, a marginal that is
+        no distribution over states, or a state that is no index.
+
     Examples
     --------
     >>> import io
@@ -177,14 +187,39 @@ def write_uai_result(result: UaiResult, target: Target) -> None:
 
 
 def format_uai_result(result: UaiResult) -> str:
-    """Return what `write_uai_result` writes."""
+    """Return what `write_uai_result` writes: the answer to the task, whatever else is there."""
     words: list[Any] = []
-    if result.marginals is not None:
-        words.append(len(result.marginals))
-        for marginal in result.marginals:
-            words += [len(marginal), *np.asarray(marginal, dtype=np.float64).tolist()]
-    elif result.states is not None:
-        words += [len(result.states), *map(int, result.states)]
+    if result.task == "PR":
+        words.append(float(result.log10_z))  # type: ignore[arg-type]
+        _require_finite("log10_z", words)
+    elif result.task == "MAR":
+        marginals = () if result.marginals is None else result.marginals
+        words.append(len(marginals))
+        for v, marginal in enumerate(marginals):
+            found = np.asarray(marginal, dtype=np.float64)
+            if found.ndim != 1 or not found.size:
+                raise ValueError(
+                    f"marginals[{v}] must be a number for each state, got shape {found.shape}"
+                )
+            numbers = found.tolist()
+            if not np.isfinite(found).all():
+                _require_finite(f"marginals[{v}][{{}}]", numbers)
+            words += [len(numbers), *numbers]
     else:
-        words.append(float(result.log10_z or 0.0))
+        states = () if result.states is None else result.states
+        words.append(len(states))
+        for v, state in enumerate(states):
+            words.append(as_count(f"states[{v}]", state, at_least=0))
+            if words[-1] > _LAST_STATE:
+                raise ValueError(f"states[{v}] must be at most {_LAST_STATE}, got {words[-1]}")
     return f"{result.task}\n{' '.join(map(repr, words))}\n"
+
+
+def _require_finite(name: str, numbers: Sequence[float]) -> None:
+    """Refuse what is no number to the format, and to the reader; ``{}`` stands for the index."""
+    for i, number in enumerate(numbers):
+        if not math.isfinite(number):
+            raise ValueError(
+                f"{name.format(i)} is {number}, but result files hold finite numbers alone; give "
+                "one, or write no file"
+            )

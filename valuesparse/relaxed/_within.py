@@ -52,7 +52,7 @@ class Within:
         return found
 
     @cached_property
-    def _sides(self) -> list[tuple[Floats, Floats]]:
+    def _on_off(self) -> list[tuple[Floats, Floats]]:
         """P(v on) and P(v off) by each factor, for its variables."""
         found = [factor.checked_sum_product(messages) for factor, messages, _ in self._asked]
         return [(p, c) for _, p, c in found]
@@ -67,7 +67,7 @@ class Within:
 
     def chances(self) -> Iterator[tuple[list[int], Floats]]:
         """Yield the variables of each factor, and P(v = x) by it, (variables, 2)."""
-        for (factor, _, _), (p, c) in zip(self._asked, self._sides, strict=True):
+        for (factor, _, _), (p, c) in zip(self._asked, self._on_off, strict=True):
             yield list(factor.scope), np.stack([c, p], axis=1)
 
     def of(self, scopes: Array, holder: Array, rough: npt.NDArray[np.bool_]) -> Floats:
@@ -82,7 +82,7 @@ class Within:
             rows = np.flatnonzero(here & rough)
             if rows.size:
                 pairs = place[scopes[rows]]
-                joint[rows] = _at_once(factor, messages, pairs, *self._sides[i])
+                joint[rows] = _at_once(factor, messages, pairs, *self._on_off[i])
             rows = np.flatnonzero(here & ~rough)
             if rows.size:
                 joint[rows] = _one_by_one(factor, messages, place[scopes[rows]])
