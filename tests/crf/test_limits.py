@@ -80,7 +80,7 @@ def test_a_sentence_has_an_end(
 
 
 @pytest.mark.parametrize("kind", LINES)
-def test_gzip_data_grow_a_hundredfold_at_most(
+def test_gzip_data_grow_40_fold_at_most(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Path
 ) -> None:
     monkeypatch.setattr(files, "_GZIP_FREE", 10_000)

@@ -163,7 +163,7 @@ def lines(path: Source, first: int = 0, last: int | None = None) -> Iterator[Lin
     ------
     ModelFormatError
         A line is not UTF-8, or longer than :func:`largest` allows; or gzip data are damaged, or
-        hold more than 1 MiB and more than 100 times their size.
+        hold more than 1 MiB and more than 40 times their size.
     """
     longest = largest(path)
     stream = path if isinstance(path, Stream) else None

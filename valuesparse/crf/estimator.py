@@ -195,9 +195,9 @@ calibration_max_trials : optional
         constraints: str | None = None,
         forbidden: Forbidden | None = None,
     ) -> None:
-        given = locals()
-        for name in CRF._get_param_names():  # a subclass may have others of its own
-            setattr(self, name, given[name])
+        for name, value in dict(locals()).items():  # a subclass may have others of its own
+            if name != "self":
+                setattr(self, name, value)
 
     def fit(
         self,

@@ -26,8 +26,9 @@ MAX_SCOPE = 32
 _MEMORY_PER_BYTE, _MEMORY_FREE = 64, 64 << 20
 # Parts of that: text and a copy of it, for each byte; a word, its number and what it becomes.
 _TEXT, _WORD = 2.2, 32
-# Text that gzip data of any size may hold; its words are counted before memory is set aside.
-_GZIP_FREE = 8 << 20
+# Text that gzip data of any size may hold, and how often theirs; its words are counted before
+# memory is set aside.
+_GZIP_FREE, _GZIP_RATIO = 8 << 20, 100
 # Characters of which words are found at a time.
 _PIECE = 1 << 20
 # Beyond the file's own size, so that small files may have large variables.
@@ -292,7 +293,7 @@ class Tokens:
 def _text_limit(packed: int) -> int:
     """Return how much text is unpacked: no more than leaves some memory for its words."""
     most = (_MEMORY_FREE + _MEMORY_PER_BYTE * packed) / _TEXT
-    return min(gzip_limit(packed, _GZIP_FREE), int(most))
+    return min(gzip_limit(packed, _GZIP_FREE, _GZIP_RATIO), int(most))
 
 
 def _words(data: bytes) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:

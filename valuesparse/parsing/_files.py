@@ -52,7 +52,7 @@ def read_conll(
         is no number, an empty FORM; for training a head that is missing or out of range, or heads
         that go round in a circle.
     vs.io.ModelFormatError
-        Gzip data that are damaged, or grow beyond 1 MiB and 100 times their size.
+        Gzip data that are damaged, or grow beyond 1 MiB and 40 times their size.
     ValueError
         An argument is wrong.
     OSError
