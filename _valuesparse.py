@@ -12,6 +12,8 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import click
     import click.shell_completion
 
@@ -51,6 +53,11 @@ class Unheard:
         with suppress(OSError):
             self._stream.write(text)
         return len(text)
+
+    def writelines(self, texts: Iterable[Any]) -> None:
+        """Write what can be written of each."""
+        for text in texts:
+            self.write(text)
 
     def flush(self) -> None:
         """Have what can be written written."""

@@ -42,9 +42,9 @@ cdef extern from "forest/request.h" namespace "vs" nogil:
     void c_show "vs::show"(const Request&) except +
     Report c_infer "vs::infer"(const Request&, Control&) except +
     Report c_decode "vs::decode"(const Request&, Control&) except +
-    void c_score "vs::score"(const ForestModel&, const int64_t*, int, double*, Control&) except +
-    void c_expected "vs::expected"(const ForestModel&, const void*, const double*, const double*,
-                                   int, double*, double*, Control&) except +
+    int c_score "vs::score"(const ForestModel&, const int64_t*, int, double*, Control&) except +
+    int c_expected "vs::expected"(const ForestModel&, const void*, const double*, const double*,
+                                  int, double*, double*, Control&) except +
     const ForestApi* forest_api() noexcept
     int64_t c_weigh "vs::weigh"(int, const void*, int64_t, double*) noexcept
     double c_peak "vs::peak_flops"(int, int64_t) noexcept
@@ -387,24 +387,26 @@ def sample(Forest forest, uniforms, states, int threads, deadline=None, progress
 def score(Forest forest, states, scores, int threads):
     """Fill the scores of states (N,) int64, per component."""
     cdef Call call = Call(0, None, None, None)
+    cdef int status
     cdef const int64_t* x = <const int64_t*>data(states)
     cdef double* s = <double*>data(scores)
     with nogil:
-        c_score(forest.m, x, threads, s, call.control)
-    call.end(kOk)
+        status = c_score(forest.m, x, threads, s, call.control)
+    call.end(status)
 
 
 def expected(Forest forest, marginals, energies, largest, value, size, int threads):
     """Fill the expected score of each component, and how far rounding may be felt in it."""
     cdef Call call = Call(0, None, None, None)
+    cdef int status
     cdef void* p = data(marginals)
     cdef double* e = <double*>data(energies)
     cdef double* top = <double*>data(largest)
     cdef double* v = <double*>data(value)
     cdef double* s = <double*>data(size)
     with nogil:
-        c_expected(forest.m, p, e, top, threads, v, s, call.control)
-    call.end(kOk)
+        status = c_expected(forest.m, p, e, top, threads, v, s, call.control)
+    call.end(status)
 
 
 def freeze(cnp.ndarray first, cnp.ndarray second, cnp.ndarray third):

@@ -126,14 +126,7 @@ class Beside {
     }
 
   private:
-    static constexpr int kParts = N / W::N;  // vectors of In for one of T
-    static VS_INLINE void widen(V x, W* out) {
-        if constexpr (kParts == 1) {
-            out[0] = x;
-        } else {
-            x.widen(out);
-        }
-    }
+    static constexpr int kParts = kWidened<In, T>;
     const In* rows_of(int64_t at) const { return static_cast<const In*>(c_->rows) + at * K_; }
     VS_INLINE void compare_next(int64_t rows, const T* p, V inverse) {
         if (left_ == 0) look(rows < kAtOnce ? static_cast<int>(rows) : kAtOnce);
@@ -160,7 +153,7 @@ class Beside {
         each<kParts>([&](auto q) VS_INLINE_LAMBDA { most[q] = least[q] = zero; });
         for (int k = 0; k < K_; ++k) {
             W part[kParts];
-            widen(V::load(p + k * N) * inverse, part);
+            widen_to(V::load(p + k * N) * inverse, part);
             each<kParts>([&](auto q) VS_INLINE_LAMBDA {
                 const W d = part[q] - W::load(x + k * N + q * W::N);
                 most[q] = W::max(most[q], d);
@@ -201,8 +194,8 @@ class Beside {
         const W apart = W::set1(static_cast<In>(kRoundedApart));
         for (int j = 0; j < rows_ * N; j += N) {
             W own[kParts], label[kParts];
-            widen(V::load(own_share_ + j) * V::load(inverse_ + j), own);
-            widen(V::load(label_ + j), label);
+            widen_to(V::load(own_share_ + j) * V::load(inverse_ + j), own);
+            widen_to(V::load(label_ + j), label);
             each<kParts>([&](auto q) VS_INLINE_LAMBDA {
                 constexpr int lane = q * W::N;
                 In *const f = far_ + j + lane, *const w = wrong_ + j + lane;

@@ -375,17 +375,14 @@ class Abreast {
         most_[r] = added_[r] = T(0);
     }
     void end_backward(const D& d, int r) {
-        // Sums of what floors have added are not made in the order of Exact, which decides where
-        // they are near their bounds.
-        constexpr double kNear = 0.99;
         Lane<D>& s = lanes_[r];
         if (s.y) std::memcpy(s.y, row_of(d, r, y_), sizeof(T) * static_cast<size_t>(d.Kp));
         s.added = static_cast<double>(added_[r]);
-        well_[r] =
-            well_[r] && kept_range(r) && least_[r] > T(0) &&
-            (sizeof(T) == 8 ? static_cast<double>(least_[r]) >= Floor<double>::kTrust
-                            : static_cast<double>(most_[r]) <= kNear * Floor<float>::kTolerance &&
-                                  s.added <= kNear * Floor<float>::kMostAdded);
+        well_[r] = well_[r] && kept_range(r) && least_[r] > T(0) &&
+                   (sizeof(T) == 8
+                        ? static_cast<double>(least_[r]) >= Floor<double>::kTrust
+                        : static_cast<double>(most_[r]) <= kNearBound * Floor<float>::kTolerance &&
+                              s.added <= kNearBound * Floor<float>::kMostAdded);
     }
 
     // Backward messages, and where lanes meet marginals, from i down to `end`. The message that

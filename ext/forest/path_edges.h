@@ -110,7 +110,8 @@ class EnergiesBeside {
         y_ = scratch.array<T>(static_cast<int64_t>(N) * K);
         return y_ != nullptr;
     }
-    // Lane r goes on, towards the front, with the edge from `position`; -1: with none.
+    // Lane r goes on, towards the front, with the edge from `position`; -1: with none. That from
+    // the last position of a sequence is none: what is written there means nothing.
     void aim(int r, int64_t position) {
         step_[r] = position < 0 ? 0 : 1;
         to_[r] = position < 0 ? unused_ + r : energies_ + position;
@@ -120,11 +121,11 @@ class EnergiesBeside {
         depth_->dots_abreast(alpha, outgoing, y_, total_);
     }
     VS_INLINE void masses(Vec<T> sum) {
-        Wide mass[kInDoubles<T>];
-        as_doubles(sum, mass);
+        Wide mass[kWidened<double, T>];
+        widen_to(sum, mass);
         double energy[N];
         const Wide shift = Wide::set1(depth_->shift());
-        each<kInDoubles<T>>([&](auto q) VS_INLINE_LAMBDA {
+        each<kWidened<double, T>>([&](auto q) VS_INLINE_LAMBDA {
             (shift - total_[q] / mass[q]).store(energy + q * Wide::N);
         });
         each<N>([&](auto r) VS_INLINE_LAMBDA {
@@ -137,7 +138,7 @@ class EnergiesBeside {
     const Depth<D>* depth_ = nullptr;
     double* energies_ = nullptr;
     T* y_ = nullptr;  // (K, N)
-    Wide total_[kInDoubles<T>];
+    Wide total_[kWidened<double, T>];
     double* to_[N];
     int64_t step_[N];
     double unused_[N];

@@ -21,6 +21,10 @@
 
 namespace VS_NS {
 
+// Other passes do not make sums of what floors have added in the order of Exact, which decides
+// where these are so near to their bounds.
+constexpr double kNearBound = 0.99;
+
 // kPass: nothing is kept of a message but what the next one needs.
 enum class Role { kStore, kMeet, kPass };
 

@@ -52,7 +52,8 @@ class LonePass {
             if (!locals(first, end)) return false;
             if (!(s_.plain ? one_way<true>(first, end) : one_way<false>(first, end))) return false;
         }
-        return end_forward(forward_);
+        end_forward();
+        return true;
     }
 
   private:
@@ -111,11 +112,8 @@ class LonePass {
             each<W>([&](auto w) VS_INLINE_LAMBDA { y[w].store(product_ + w * N); });
             if (!meet(i, message(i), product_) || !send_back<PLAIN>(i, y)) return false;
         }
-        // Sums of what floors have added are not made in the order of Exact, which decides where
-        // they are near their bound.
-        constexpr double kNear = 0.99;
-        return (sizeof(T) == 8 || s_.added <= kNear * Floor<float>::kMostAdded) &&
-               end_forward(forward_);
+        end_forward();
+        return sizeof(T) == 8 || s_.added <= kNearBound * Floor<float>::kMostAdded;
     }
     template <bool PLAIN>
     bool one_way(int64_t first, int64_t end) {
@@ -132,10 +130,7 @@ class LonePass {
         }
         return true;
     }
-    bool end_forward(const T* last) {
-        s_.log_end = d_.log_sum(last);
-        return true;
-    }
+    void end_forward() { s_.log_end = d_.log_sum(forward_); }
 
     // y = the message through a table out of `x`; ones where `steps` is 0.
     VS_INLINE void receive(int64_t steps, const T* e, const T* x, V* y) const {
@@ -193,16 +188,14 @@ class LonePass {
     // The messages that go on from position i.
     template <bool PLAIN>
     VS_INLINE bool send_on(int64_t i, const V* y, T* out) {
-        const bool kept =
-            enter<PLAIN>(psi(i), y, i % D::kEvery == D::kEvery - 1, out, &s_.scale);
+        const bool kept = enter<PLAIN>(psi(i), y, i % D::kEvery == D::kEvery - 1, out, &s_.scale);
         if (outgoing_) copy(out, s_.alpha + i * s_.stride);
         return kept;
     }
     template <bool PLAIN>
     VS_INLINE bool send_back(int64_t i, const V* y) {
         double unused = 0.0;
-        const bool kept =
-            enter<PLAIN>(psi(i), y, (s_.n - i) % D::kEvery == 0, backward_, &unused);
+        const bool kept = enter<PLAIN>(psi(i), y, (s_.n - i) % D::kEvery == 0, backward_, &unused);
         if (outgoing_ && i > 0) copy(backward_, outgoing_ + (i - 1) * (W * N));
         return kept;
     }
@@ -233,14 +226,14 @@ class LonePass {
     const D& d_;
     Ticker& ticker_;
     Lane<D>& s_;
-    T* const outgoing_;    // (n, W, N) at the left end of an edge, or null
-    double* const mass_;   // (n,), or null
+    T* const outgoing_;       // (n, W, N) at the left end of an edge, or null
+    double* const mass_;      // (n,), or null
     const int rest_, width_;  // numbers of the last vector; of a row of a table
     T* rows_ = nullptr;       // (n, 2, W, N)
     T *forward_ = nullptr, *backward_ = nullptr, *product_ = nullptr;  // (W, N)
 };
 
-// Whether a lane, a whole sequence, had its pass this way. If not it is as it was.
+// Chooses the pass for a number of labels.
 template <class D>
 class LoneFew {
   public:
@@ -255,8 +248,9 @@ class LoneFew {
         return d.Kp <= kMostVectors * Vec<typename D::T>::N && d.g.n_tiles == 1 &&
                !d.in.c.per_edge && !d.e.sparse_forward && s.chunk < 0 && s.n * row <= kMostBytes;
     }
-    static bool run(const D& d, Ticker& ticker, Lane<D>& s, bool one_way,
-                    const EdgeSink<D>* edges, vs::Scratch& scratch) {
+    // Whether a lane, a whole sequence, had its pass this way. If not it is as it was.
+    static bool run(const D& d, Ticker& ticker, Lane<D>& s, bool one_way, const EdgeSink<D>* edges,
+                    vs::Scratch& scratch) {
         const Lane<D> before = s;
         const vs::Scratch::Mark mark = scratch.mark();
         const bool well = by_size(d, ticker, s, one_way, edges, scratch);

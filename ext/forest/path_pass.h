@@ -157,6 +157,7 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
             lanes[left++] = lanes[r];
         }
         m = left;
+        if (pass->control->stop.load(std::memory_order_relaxed)) return end_all(vs::kCancelled);
     }
     if (m == 0) return;
     if (ok && pass->one_way) {

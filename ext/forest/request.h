@@ -72,7 +72,8 @@ struct Request {
     // xi(l, k) is exp(log_left[i, l] + t(l, k) + log_right[i, k] - log_mass[i]): (N, K), (N, K),
     // (n,). Chains have no log_mass: the rest has to be normalised.
     double *log_left = nullptr, *log_right = nullptr, *log_mass = nullptr;
-    double* energies = nullptr;  // (N,) expected scores of edges, NaN where it took logarithms
+    double* energies = nullptr;  // (N,) expected scores of edges, NaN where it took
+                                 // logarithms; the last variable of a chain has none
     // The best n_best configurations, states (n_best, N) and log_z (n_best, B); or samples,
     // uniforms and states (size, N).
     int64_t* states = nullptr;
@@ -97,13 +98,13 @@ Report decode(const Request& request, Control& control);
 // Shows the pool what an exact call runs first, in the arithmetic that suffices for most.
 void show(const Request& request);
 
-// The sum of log-potentials of given states (N,), per component.
-void score(const ForestModel& model, const int64_t* states, int threads, double* scores,
-           Control& control);
+// The sum of log-potentials of given states (N,), per component. kCancelled: not all of them.
+int score(const ForestModel& model, const int64_t* states, int threads, double* scores,
+          Control& control);
 // The expected score of each component, and how far rounding may be felt in it, as a sum of
 // squares of scores; energies as in Request, `largest`: the largest entry of each table.
-void expected(const ForestModel& model, const void* marginals, const double* energies,
-              const double* largest, int threads, double* value, double* size, Control& control);
+int expected(const ForestModel& model, const void* marginals, const double* energies,
+             const double* largest, int threads, double* value, double* size, Control& control);
 
 // The capsule by which other extension modules call this one. Within a task of the pool a call runs
 // on the calling worker.

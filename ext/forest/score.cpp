@@ -64,7 +64,7 @@ struct OnPool {
     Control* control;
 };
 
-// f(first, last) for sequences that begin among the same positions, so many a task.
+// f(first, last) for the sequences that begin in each stretch of so many positions, a task each.
 template <class F>
 void each_piece(const char* label, const Chains& c, const OnPool& on, const F& f) {
     constexpr int64_t kPositions = 1 << 14;
@@ -219,18 +219,19 @@ void score_of(const ForestModel& m, const int64_t* states, double* scores, const
 
 }  // namespace
 
-void score(const ForestModel& m, const int64_t* states, int threads, double* scores,
-           Control& control) {
+int score(const ForestModel& m, const int64_t* states, int threads, double* scores,
+          Control& control) {
     const OnPool on{threads, &control};
     if (m.arrays.dtype == kFloat32) {
         score_of<float>(m, states, scores, on);
     } else {
         score_of<double>(m, states, scores, on);
     }
+    return control.stop.load() ? kCancelled : kOk;
 }
 
-void expected(const ForestModel& m, const void* marginals, const double* energies,
-              const double* largest, int threads, double* value, double* size, Control& control) {
+int expected(const ForestModel& m, const void* marginals, const double* energies,
+             const double* largest, int threads, double* value, double* size, Control& control) {
     const OnPool on{threads, &control};
     const std::vector<Expected> sums =
         m.arrays.dtype == kFloat32
@@ -240,6 +241,7 @@ void expected(const ForestModel& m, const void* marginals, const double* energie
         value[s] = sums[s].value.total();
         size[s] = sums[s].size;
     }
+    return control.stop.load() ? kCancelled : kOk;
 }
 
 }  // namespace vs

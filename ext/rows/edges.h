@@ -79,19 +79,6 @@ static double row_dot(const T* a, const T* b, int K) {
     return total;
 }
 
-// Vectors of doubles for one of T.
-template <class T>
-constexpr int kInDoubles = sizeof(T) == 8 ? 1 : Vec<T>::N / Vec<double>::N;
-
-template <class T>
-static VS_INLINE void as_doubles(Vec<T> x, Vec<double>* out) {
-    if constexpr (sizeof(T) == 8) {
-        out[0] = x;
-    } else {
-        x.widen(out);
-    }
-}
-
 // The table E(l, k) (c - t(l, k)), c the largest t, in an arithmetic of its own: energies of edges
 // that share it are c - sum_lk a(l) depth(l, k) g(k) / mass, in which nothing cancels.
 template <class D>
@@ -141,11 +128,12 @@ class Depth {
                 part[j] = V::fma(V::load(y + at), V::load(g + at), part[j]);
             });
         }
-        as_doubles(fold_apart(part), total);
+        widen_to(fold_apart(part), total);
         for (int k = whole; k < K; ++k) {
-            Vec<double> more[kInDoubles<T>];
-            as_doubles(V::load(y + k * N) * V::load(g + k * N), more);
-            each<kInDoubles<T>>([&](auto q) VS_INLINE_LAMBDA { total[q] = total[q] + more[q]; });
+            Vec<double> more[kWidened<double, T>];
+            widen_to(V::load(y + k * N) * V::load(g + k * N), more);
+            each<kWidened<double, T>>([&](auto q)
+                                          VS_INLINE_LAMBDA { total[q] = total[q] + more[q]; });
         }
     }
 

@@ -1,7 +1,8 @@
 // The message kernel: y[m][k] = plus_l times(x[m][l], E[l][k]) for up to kMaxRows rows at once.
 // E is packed in tiles of a few vectors; one load of a tile row serves every m. Each output is
 // one chain of operations in the order of l, block by block of its tile, whatever m: bits do not
-// depend on that. A sum in blocks rounds less: kSumRows + K / kFewestSumRows times at most.
+// depend on that (tile_abreast.h and forest/path_lone.h keep to that order). A sum in blocks rounds
+// less: kSumRows + K / kFewestSumRows times at most.
 #pragma once
 
 #include <cmath>

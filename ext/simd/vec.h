@@ -18,3 +18,20 @@
 #else
 #include "simd/vec_scalar.h"
 #endif
+
+namespace VS_NS {
+
+// Vectors of U, which is T or wider, for one of T.
+template <class U, class T>
+constexpr int kWidened = Vec<T>::N / Vec<U>::N;
+
+template <class U, class T>
+VS_INLINE void widen_to(Vec<T> x, Vec<U>* out) {
+    if constexpr (sizeof(U) == sizeof(T)) {
+        out[0] = x;
+    } else {
+        x.widen(out);
+    }
+}
+
+}  // namespace VS_NS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -37,9 +38,10 @@ def folder(model: Path, source: Path, tmp_path: Path) -> Path:
 
 def shell(line: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
     """Run a command, `line` with its redirections."""
+    command = f"{shlex.quote(sys.executable)} -P -m valuesparse {line}"
     return subprocess.run(
-        ["bash", "-c", f"{sys.executable} -P -m valuesparse {line}"], capture_output=True,
-        text=True, cwd=folder, env=environment(**env), timeout=300, check=False,
+        ["bash", "-c", command], capture_output=True, text=True, cwd=folder,
+        env=environment(**env), timeout=300, check=False,
     )  # fmt: skip
 
 

@@ -316,7 +316,7 @@ def test_much_that_a_template_makes_is_tagged_in_parts(
 SLOW = ["a?" * 40 + "a" * 40, "a*a*a*a*b", ".*" * 9 + "b", r"\l*\w*\a*\l*\d", "a?" * 25 + "$"]
 QUICK = [r"^\u", "..$", "^.?.?.?", r"\d\d*", r"^\u\l*$", "-", "^Mrs?\\.?$", r"\p", r"^\u*\d*$",
          r"^\d*\p?\d*$", r"\w*-\w*$", ".\\p.", "^.?.?.?.?"]  # fmt: skip
-NESTED = ["(a+)+$", "(a|a)*$", "(a*)*b", "(a|aa)+$", "(?:a*a*)*b", "(.*){9}b"]
+OTHER = ["(a+)+$", "ab|c", "(.*){9}b", r"(.)\1", "(?=a)b", "(?>a)b"]
 
 
 @pytest.mark.parametrize("pattern", SLOW)
@@ -339,9 +339,9 @@ def test_what_is_quick_is_matched(pattern: str, model: Path, tmp_path: Path) -> 
     assert tag_corpus(own, [source], tmp_path / "out").tokens == 1
 
 
-@pytest.mark.parametrize("pattern", NESTED)
-def test_what_repeats_what_repeats_is_not_known_to_be_quick(pattern: str) -> None:
-    assert longest_text(pattern) < 61
+@pytest.mark.parametrize("pattern", OTHER[: 5 + (sys.version_info >= (3, 11))])
+def test_nothing_is_known_of_what_templates_have_not(pattern: str) -> None:
+    assert longest_text(pattern) == -1
 
 
 def test_a_template_that_is_given_may_do_anything(model: Path, tmp_path: Path) -> None:
@@ -358,12 +358,11 @@ def test_a_template_that_is_given_may_do_anything(model: Path, tmp_path: Path) -
 
 def test_the_bound_on_expressions_is_one() -> None:
     """The pattern that backtracks most is counted, at the lengths that it is allowed."""
-    # Far beyond the bound the first of them would take years: then the child is ended.
+    # Far beyond the bound some of them would take hours: then the child is ended.
     code = "import re, sys; re.search(sys.argv[1], 'a' * int(sys.argv[2]) + '!')"
-    for pattern in (
-        "(a+)+$", "a*a*a*b", "(a|a)*$", "(?:a?){12}b", "(.+)+x", r"(.*)\1b", "(?=(a+)+$)",
-    ):  # fmt: skip
+    for pattern in ("a*a*a*b", "a?" * 12 + "b", ".*?.*?.*?.*?x", r"\w*?[a-z]*?a*?b", "a?a*?$"):
         longest = longest_text(pattern)
+        assert longest >= 0
         done = children.run(code, pattern, str(min(longest, 10_000)), timeout=60)
         assert done.returncode == 0, done.stderr
 

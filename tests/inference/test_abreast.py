@@ -207,3 +207,5 @@ def test_bits_of_a_chain_alone(k: int, dtype: type) -> None:
             assert_same_bits(alone.marginals, beside.marginals[-n:])
             assert_same_bits(alone.log_z, beside.log_z[-1:])
             assert_same_bits(_forest.log_z(chain(one), 1), _forest.log_z(chain(many), 1)[-1:])
+            assert_same_bits(alone.entropy(), beside.entropy()[-1:])
+            assert_same_bits(alone.pairwise(), beside.pairwise()[len(beside.pairwise()) - n + 1 :])

@@ -81,6 +81,7 @@ class Lazy:
     def _parts(
         self, beliefs: Beliefs, item: Features | list[Factor], *, screened: bool = False
     ) -> Iterator[FeaturePart | TableGroup]:
+        # `screened`: so have blocks been; single factors are screened where their tables are.
         if isinstance(item, Features):
             return beliefs.of_block(item, screened=screened)
         return beliefs.of_factors(list(enumerate(item)))
