@@ -12,50 +12,34 @@
 namespace vs {
 namespace {
 
-// A variable of a forest: its component, the neighbour before it (-1: none) and the table of the
-// edge from there; start and end scores where a chain has them.
+// A variable of a forest: the neighbour before it (-1: none) and the table of the edge from there;
+// start and end scores where a chain has them.
 struct ForestVariable {
-    int64_t component, before, table;
+    int64_t before, table;
     const void *start, *end;
 };
 
 ForestVariable position_of(const Chains& c, int64_t s, int64_t i) {
     const int64_t begin = c.offset[s], end = c.offset[s + 1];
-    return {s, i == begin ? -1 : i - 1, c.per_edge ? c.edge[s] + i - 1 - begin : 0,
+    return {i == begin ? -1 : i - 1, c.per_edge ? c.edge[s] + i - 1 - begin : 0,
             i == begin ? c.start : nullptr, i == end - 1 ? c.end : nullptr};
 }
 
-// f(i, variable) for all variables of a component in their order.
-template <class F>
-void each_variable(const ForestModel& m, F f) {
-    const Chains& c = m.arrays;
-    if (m.layout) {
-        for (int64_t i = 0; i < c.n_positions; ++i) {
-            const int64_t tree = m.layout->tree[at(m.layout->slot[at(i)])];
-            const int64_t p = m.parent[i];
-            f(i, ForestVariable{tree, p, p < 0 ? 0 : table_of(m, i), nullptr, nullptr});
-        }
-        return;
-    }
-    for (int64_t s = 0; s < c.n_sequences; ++s) {
-        for (int64_t i = c.offset[s]; i < c.offset[s + 1]; ++i) f(i, position_of(c, s, i));
-    }
-}
-
-// f(sum, i, variable) likewise, with the sum of its component: that of the one under way, which
-// mostly goes on, is at hand.
+// f(sum, i, variable) for all variables of trees in their order, with the sum of its component:
+// that of the one under way, which mostly goes on, is at hand.
 template <class S, class F>
-void each_term(const ForestModel& m, std::vector<S>& sums, F f) {
+void each_of_trees(const ForestModel& m, std::vector<S>& sums, F f) {
     S sum;
     int64_t component = -1;
-    each_variable(m, [&](int64_t i, const ForestVariable& v) {
-        if (v.component != component) {
+    for (int64_t i = 0; i < m.arrays.n_positions; ++i) {
+        const int64_t tree = m.layout->tree[at(m.layout->slot[at(i)])], p = m.parent[i];
+        if (tree != component) {
             if (component >= 0) sums[at(component)] = sum;
-            component = v.component;
+            component = tree;
             sum = sums[at(component)];
         }
-        f(sum, i, v);
-    });
+        f(sum, i, ForestVariable{p, p < 0 ? 0 : table_of(m, i), nullptr, nullptr});
+    }
     if (component >= 0) sums[at(component)] = sum;
 }
 
@@ -109,7 +93,7 @@ std::vector<Expected> expected_of(const ForestModel& m, const T* marginals, cons
     std::vector<Expected> sums(at(c.n_sequences));
     if (m.layout) {
         // The energy of an edge of a tree stands with the child.
-        each_term(m, sums, [&](Expected& sum, int64_t i, const ForestVariable& v) {
+        each_of_trees(m, sums, [&](Expected& sum, int64_t i, const ForestVariable& v) {
             sum.add_local(c, i, marginals + i * c.n_labels);
             if (v.before >= 0) sum.add_edge(energies[i], largest[v.table]);
         });
@@ -132,8 +116,9 @@ class Scores {
 
     void trees(double* scores) const {
         std::vector<ScoreSum> sums(at(c_.n_sequences));
-        each_term(m_, sums,
-                  [&](ScoreSum& sum, int64_t i, const ForestVariable& v) { sum.add(of(i, v)); });
+        each_of_trees(m_, sums, [&](ScoreSum& sum, int64_t i, const ForestVariable& v) {
+            sum.add(of(i, v));
+        });
         for (std::size_t s = 0; s < sums.size(); ++s) scores[s] = sums[s].total();
     }
     void chains(double* scores, const OnPool& on) const {

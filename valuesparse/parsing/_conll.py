@@ -247,7 +247,7 @@ def text_of(sentence: Sentence, form: str | None = None) -> str:
         lines.insert(before, line)
     text = "\n".join(lines)
     tabs = (_WIDTH - 1) * n + sum(line.count("\t") for _, line in others)
-    ends = text.count("\n") != max(len(lines) - 1, 0) or "\r\n" in f"{text}\n"
+    ends = text.count("\n") != max(len(lines) - 1, 0) or "\r\n" in text or text.endswith("\r")
     if ends or text.count("\t") != tabs or "" in lines:
         raise ValueError("a cell or a line beside the words holds a tab or the end of a line")
     return f"{text}\n\n" if lines else ""
