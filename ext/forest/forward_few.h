@@ -7,7 +7,7 @@
 #include "core/ticker.h"
 #include "forest/path_exact.h"
 #include "forest/scores_abreast.h"
-#include "rows/tile.h"
+#include "rows/tile_abreast.h"
 #include "simd/each.h"
 
 namespace VS_NS {
@@ -94,7 +94,7 @@ class ForwardFew {
     using Top = typename Scores::Top;
     static constexpr int N = V::N, kSize = K * N;
 
-    // send() sums a column in one block, in the order of columns_abreast().
+    // send_few() sums a column in one block, in the order of send_abreast().
     static bool serves(const D& d) {
         return d.K == K && !d.g.lone && rows_of_block<T>(d.g.width(0)) >= K;
     }
@@ -158,17 +158,7 @@ class ForwardFew {
     VS_INLINE void store(T* to) const {
         each<K>([&](auto k) VS_INLINE_LAMBDA { a_[k].store(to + k * N); });
     }
-    // As send_abreast().
-    VS_INLINE void send(const D& d) {
-        const T* e = d.e.forward;
-        const int width = d.g.width(0);
-        each<K>([&](auto j) VS_INLINE_LAMBDA { y_[j] = a_[0] * V::set1(e[j]); });
-        each<K - 1>([&](auto l) VS_INLINE_LAMBDA {
-            e += width;
-            each<K>([&](auto j)
-                        VS_INLINE_LAMBDA { y_[j] = V::fma(a_[l + 1], V::set1(e[j]), y_[j]); });
-        });
-    }
+    VS_INLINE void send(const D& d) { send_few<K>(d.e.forward, d.g.width(0), a_, y_); }
     // The exponentials of scores, of which one of two is 1.
     template <bool PLAIN>
     VS_INLINE void locals(const Scores& scores, const In* x, const Top& top) {

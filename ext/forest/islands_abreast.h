@@ -23,6 +23,7 @@ template <class D>
 class IslandsAbreast : public LaneMessages<D> {
   public:
     using Base = LaneMessages<D>;
+    using Base::each_lane;
     using Base::N;
     using typename Base::Mask;
     using typename Base::T;
@@ -52,7 +53,7 @@ class IslandsAbreast : public LaneMessages<D> {
             least_share_ = std::nextafter(least_share_, T(2));
         }
         revisit_ = revisit;
-        gap_ = scratch.array<T>(rows_ * N);
+        gap_ = exponent_ = scratch.array<T>(rows_ * N);
         place_ = scratch.array<Place>(rows_);
         if (scratch.failed) return false;
         for (int64_t i = 0; i < rows_; ++i) place_[i] = Place();
@@ -96,19 +97,24 @@ class IslandsAbreast : public LaneMessages<D> {
             each_lane(place_[i].events(), [&](int r) { counts_[r].unsettled = 1; });
         }
         for (int r = 0; r < N; ++r) counts_[r].full = full_[r];
+        exponents();
         return true;
     }
 
     // Whether all went well in lane r.
     bool well(int r) const { return pays_ && !(bad_ >> r & 1u) && Base::large_enough(r); }
-    bool island(int64_t i, int r) const { return (place_[i].island >> r & 1u) != 0; }
-    // Was it an island by its local factor? Is it, and holds the mode of that?
-    bool local(int64_t i, int r) const { return (place_[i].local >> r & 1u) != 0; }
-    bool stayed(int64_t i, int r) const {
-        return local(i, r) && (place_[i].flipped >> r & 1u) == 0;
+    // Which lanes have a position i, and end there; which are islands, were ones by their local
+    // factors, and hold the modes of these.
+    Mask inside(int64_t i) const { return inside_[i]; }
+    Mask last(int64_t i) const { return last_[i]; }
+    Mask islands(int64_t i) const { return place_[i].island; }
+    Mask local(int64_t i) const { return place_[i].local; }
+    Mask stayed(int64_t i) const {
+        const Place& p = place_[i];
+        return p.island & p.local & ~p.flipped;
     }
-    // How many rows an island sends.
-    int64_t rows_out(int64_t i, int r) const { return (i > 0) + (i + 1 < lanes_[r].n); }
+    // The power of 2 that is taken out of the message into i from the right.
+    double exponent(int64_t i, int r) const { return static_cast<double>(exponent_[i * N + r]); }
     // Of islands by local factors the rows are not counted.
     const vs::Counts& counts(int r) const { return counts_[r]; }
 
@@ -117,7 +123,6 @@ class IslandsAbreast : public LaneMessages<D> {
     using Base::again_left;
     using Base::again_right;
     using Base::b_;
-    using Base::each_lane;
     using Base::f_;
     using Base::held_;
     using Base::inside_;
@@ -148,6 +153,8 @@ class IslandsAbreast : public LaneMessages<D> {
     // Lists of what is free are faster with more labels, where so many of a hundred are islands.
     static constexpr int kAlways = 20, kMostIslands = 4;
 
+    // How many rows an island sends.
+    int64_t rows_out(int64_t i, int r) const { return (i > 0) + (i + 1 < lanes_[r].n); }
     // Messages of K * K operations.
     VS_INLINE void count(Mask lanes) {
         for (int r = 0; r < N; ++r) full_[r] += static_cast<int32_t>(lanes >> r & 1u);
@@ -350,18 +357,14 @@ class IslandsAbreast : public LaneMessages<D> {
     // m' of position i, and the events it calls for.
     void judge(const D& d, int64_t i) {
         Place& p = place_[i];
-        const V least = V::set1(least_share_), peak = Base::believe(d, i);
-        const T* const row = p_ + i * size_;
-        T own[N];
-        for (int r = 0; r < N; ++r) {
-            const T h = held_[i * N + r];
-            own[r] = row[(h >= T(0) ? static_cast<int>(h) : 0) * N + r];
-        }
-        const V mine = V::load(own);
-        const Mask reach = peak.ge(least), stay = mine.ge(least) & mine.ge(peak);
-        p.touched = 0;
-        bad_ |= ~positive(mine) & p.island;  // a contradiction
+        V mine;
+        const V least = V::set1(least_share_), peak = Base::believe(d, i, &mine);
+        const Mask reach = peak.ge(least);
+        p.touched = p.flip = p.release = 0;
         p.become = reach & inside_[i] & ~p.island & ~p.released;
+        if (!p.island) return;
+        const Mask stay = mine.ge(least) & mine.ge(peak);
+        bad_ |= ~positive(mine) & p.island;  // a contradiction
         p.flip = reach & ~stay & p.island;
         p.release = ~reach & ~stay & p.island;
     }
@@ -409,14 +412,26 @@ class IslandsAbreast : public LaneMessages<D> {
         if (p.island & bit) counts_[r].sparse += rows_out(i, r);
     }
 
+    void exponents() {
+        int32_t sum[N] = {};
+        for (int64_t i = rows_; i-- > 0;) {
+            const T *const high = Base::high_ + i * N, *const held = held_ + i * N;
+            T* const to = exponent_ + i * N;
+            for (int r = 0; r < N; ++r) {
+                to[r] = static_cast<T>(sum[r]);
+                sum[r] = held[r] < T(0) ? sum[r] + exponent_of(high[r]) : 0;
+            }
+        }
+    }
+
     double zeta_ = 1.0;
     T least_share_ = T(1);  // the smallest that reaches zeta
     int64_t revisit_ = -1;
-    int64_t islands_ = 0;     // by local factors
-    bool pays_ = true;        // not too many of these
-    Mask bad_ = 0;            // lanes with contradictions, or without any mass
-    T* gap_ = nullptr;        // (rows, N)
-    Place* place_ = nullptr;  // (rows,)
+    int64_t islands_ = 0;                     // by local factors
+    bool pays_ = true;                        // not too many of these
+    Mask bad_ = 0;                            // lanes with contradictions, or without any mass
+    T *gap_ = nullptr, *exponent_ = nullptr;  // (rows, N), one place: halves() come first
+    Place* place_ = nullptr;                  // (rows,)
     int32_t full_[N] = {};
     vs::Counts counts_[N];
 };

@@ -5,42 +5,97 @@
 
 #include "core/sum.h"
 #include "forest/islands_abreast.h"
-#include "forest/level.h"
-#include "rows/pack.h"
+#include "forest/path_task.h"
 #include "simd/transpose.h"
 
 namespace VS_NS {
 
-// log Z of lane r, as PathRows::tally() sums it; counts what its islands leave.
+// log Z of the lanes asked for, each as PathRows::tally() sums it, and counts of what its islands
+// leave.
 template <class D>
-double tally_lane(const D& d, const IslandsAbreast<D>& group, int r, const Lane<D>& s,
-                  vs::Counts& counts) {
-    vs::Sum total;
-    for (int64_t i = 0; i < s.n; ++i) {
-        const bool first = i == 0, last = i + 1 == s.n;
-        const bool after = !first && group.island(i - 1, r);
-        if (group.local(i, r)) counts.sparse += group.rows_out(i, r);
-        if (group.island(i, r)) {
-            const int v = group.held(i, r);
-            total.add(group.stayed(i, r)
-                          ? group.shift(i, r)
-                          : static_cast<double>(d.in.score(s.begin + i, v, first, last)));
-            if (after) {
-                total.add(static_cast<double>(d.in.edge_score(0, group.held(i - 1, r), v)));
+class LaneTally {
+  public:
+    using Group = IslandsAbreast<D>;
+    using Mask = typename Group::Mask;
+    static constexpr int N = Group::N;
+
+    LaneTally(const D& d, const Group& group, const Lane<D>* lanes, Mask asked) {
+        for (int r = 0; r < kWide; ++r) value_[r] = rest_[r] = Wide::set1(0.0);
+        const double step = d.edge_shift(0);
+        const int64_t n = lanes[0].n;
+        Mask left = 0, starts = asked;  // islands one position before; lanes where a segment may
+        for (int64_t i = 0; i < n; ++i) {
+            const Mask here = group.islands(i) & asked, free = group.inside(i) & asked & ~here;
+            const Mask ends = i + 1 < n ? group.islands(i + 1) & free & ~group.last(i) : 0;
+            const Mask moved = here & ~group.stayed(i), beside = here & left;
+            double x[N];
+            std::memcpy(x, group.shifts(i), sizeof(x));
+            Group::each_lane(moved, [&](int r) {
+                x[r] = static_cast<double>(
+                    d.in.score(lanes[r].begin + i, group.held(i, r), i == 0, i + 1 == lanes[r].n));
+            });
+            add(free | here, x);
+            for (int r = 0; r < N; ++r) x[r] = step;
+            Group::each_lane(beside, [&](int r) {
+                x[r] =
+                    static_cast<double>(d.in.edge_score(0, group.held(i - 1, r), group.held(i, r)));
+            });
+            if (i > 0) add(free | beside, x);
+            if (ends) {
+                for (int r = 0; r < N; ++r) x[r] = step;
+                add(ends, x);
             }
-            ++counts.islands;
-            continue;
-        }
-        total.add(group.shift(i, r));
-        if (!first) total.add(d.edge_shift(0));
-        if (!last && group.island(i + 1, r)) total.add(d.edge_shift(0));
-        if (first || after) {
-            total.add(d.log_mass(group.mass(i, r)) + D::kUnit * group.scale(i, r));
-            ++counts.segments;
+            starts &= free;
+            if (starts) {
+                Group::each_lane(starts, [&](int r) {
+                    x[r] = d.log_mass(group.mass(i, r)) + D::kUnit * group.exponent(i, r);
+                });
+                add(starts, x);
+            }
+            const Mask local = group.local(i) & asked, last = group.last(i);
+            for (int r = 0; r < N; ++r) {
+                islands_[r] += one(here, r);
+                segments_[r] += one(starts, r);
+                sparse_[r] += (i > 0 ? one(local, r) : 0) + one(local & ~last, r);
+            }
+            left = starts = here;
         }
     }
-    return total.total();
-}
+    double log_z(int r) const {
+        double value[N], rest[N];
+        for (int q = 0; q < kWide; ++q) {
+            value_[q].store(value + q * Wide::N);
+            rest_[q].store(rest + q * Wide::N);
+        }
+        return value[r] + rest[r];
+    }
+    void count(int r, vs::Counts& counts) const {
+        counts.islands += islands_[r];
+        counts.segments += segments_[r];
+        counts.sparse += sparse_[r];
+    }
+
+  private:
+    using Wide = Vec<double>;
+    static constexpr int kWide = N / Wide::N;
+
+    static VS_INLINE int32_t one(Mask lanes, int r) {
+        return static_cast<int32_t>(lanes >> r & 1u);
+    }
+    // Adds x of some lanes, and to others nothing.
+    VS_INLINE void add(Mask lanes, const double* x) {
+        double some[N];
+        for (int r = 0; r < N; ++r) some[r] = one(lanes, r);
+        const Wide half = Wide::set1(0.5);
+        for (int q = 0; q < kWide; ++q) {
+            const Wide own = Wide::load(some + q * Wide::N);
+            vs::add_to(value_[q], rest_[q], Wide::where_ge(own, half, Wide::load(x + q * Wide::N)));
+        }
+    }
+
+    Wide value_[kWide], rest_[kWide];  // of each lane's Sum
+    int32_t islands_[N] = {}, segments_[N] = {}, sparse_[N] = {};
+};
 
 // Marginals of the lanes that went well, as rows of the answer; those of others go to `unwanted`.
 template <class D>
@@ -71,19 +126,15 @@ constexpr bool kIslandsAbreast =
 template <class D>
 void islands_task(vs::PathPass* pass, const vs::Work& w) {
     if constexpr (kIslandsAbreast<D>) {
-        using T = typename D::T;
         using In = typename D::In;
         constexpr int N = IslandsAbreast<D>::N;
         const vs::Chains& c = pass->model.arrays;
         vs::Scratch& scratch = pass->scratch[w.worker];
         scratch.reset();
-        const Tiling<T> tiling(c.n_labels);
-        T* const buffer = scratch.array<T>(2 * static_cast<int64_t>(tiling.Kp));
-        In* const unwanted = scratch.array<In>(ScoresAbreast<D>::kAtOnce * tiling.Kp);
-        if (!buffer || !unwanted) return pass->control->stop.store(2);
-        const Input<In> in(c);
-        const Packed<T> packed = packed_view<T>(*pass->packing);
-        const D d(in, packed, buffer);
+        const PathTask<D> own(*pass, scratch, 2);
+        const D& d = own.d;
+        In* const unwanted = scratch.array<In>(ScoresAbreast<D>::kAtOnce * d.Kp);
+        if (!own.ok || !unwanted) return pass->control->stop.store(2);
         if (!IslandsAbreast<D>::serves(d)) return;
         Ticker ticker(pass->control, w.worker == 0, d.K, D::kSlower);
         if (!ticker.begin_task()) return;
@@ -105,22 +156,27 @@ void islands_task(vs::PathPass* pass, const vs::Work& w) {
                 return pass->control->stop.store(2);
             }
             if (!group.find(d, ticker)) return;
-            bool well[N] = {}, any = false;
+            bool well[N] = {};
+            typename LaneTally<D>::Mask asked = 0;
             for (int r = 0; r < m; ++r) {
                 well[r] = group.well(r);
+                if (well[r]) asked |= 1u << r;
+            }
+            const LaneTally<D> tally(d, group, lanes, asked);
+            for (int r = 0; r < m; ++r) {
                 if (!well[r]) continue;
-                any = true;
                 const Lane<D>& s = lanes[r];
                 vs::Counts& counts = pass->counts[first + r];
                 counts = group.counts(r);
-                pass->log_z[s.sequence] = tally_lane(d, group, r, s, counts);
+                tally.count(r, counts);
+                pass->log_z[s.sequence] = tally.log_z(r);
                 for (int64_t i = 0; i < s.n; ++i) {
-                    pass->islands[s.begin + i] = group.island(i, r) ? group.held(i, r) : -1;
+                    pass->islands[s.begin + i] = group.held(i, r);
                 }
                 pass->status[s.sequence] = vs::kOk;
                 pass->control->done.fetch_add(s.n, std::memory_order_relaxed);
             }
-            if (any) write_lanes(group, lanes, m, well, unwanted, d.K);
+            if (asked) write_lanes(group, lanes, m, well, unwanted, d.K);
             scratch.rewind(mark);
         }
     }

@@ -24,18 +24,16 @@ class LaneMessages {
 
     // What a variable is held at, or below 0.
     int held(int64_t i, int r) const { return static_cast<int>(held_[i * N + r]); }
-    // The largest score of a local factor; the sum that m' was divided by.
-    double shift(int64_t i, int r) const { return shift_[i * N + r]; }
+    // The largest scores of local factors (N,); the sum that m' was divided by.
+    const double* shifts(int64_t i) const { return shift_ + i * N; }
     double mass(int64_t i, int r) const { return static_cast<double>(mass_[i * N + r]); }
-    // What is taken out of the message into i from the right.
-    double scale(int64_t i, int r) const {
-        int64_t sum = 0;
-        for (int64_t j = i + 1; j < lanes_[r].n && held_[j * N + r] < T(0); ++j) {
-            sum += exponent_of(high_[j * N + r]);
-        }
-        return static_cast<double>(sum);
-    }
     const T* marginals(int64_t i) const { return p_ + i * size_; }  // (K, N)
+
+    // f(lane) for each bit.
+    template <class F>
+    static VS_INLINE void each_lane(Mask lanes, F f) {
+        for (; lanes; lanes &= lanes - 1) f(vs_first_bit(lanes));
+    }
 
   protected:
     static constexpr int kWide = ScoresAbreast<D>::kWide;
@@ -46,6 +44,7 @@ class LaneMessages {
         lanes_ = lanes;
         m_ = m;
         K_ = d.K;
+        few_ = d.K <= kFew && !d.g.lone && rows_of_block<T>(d.g.width(0)) >= d.K ? d.K : 0;
         plain_ = d.e.positive;
         size_ = N * static_cast<int64_t>(d.K);
         rows_ = lanes[0].n;
@@ -86,11 +85,6 @@ class LaneMessages {
                added <= kNear * Floor<float>::kMostAdded;
     }
 
-    // f(lane) for each bit.
-    template <class F>
-    static VS_INLINE void each_lane(Mask lanes, F f) {
-        for (; lanes; lanes &= lanes - 1) f(vs_first_bit(lanes));
-    }
     // The lowest index of the largest entry of lane r.
     int mode(const T* row, int r) const {
         int best = 0;
@@ -121,7 +115,10 @@ class LaneMessages {
                 const typename ScoresAbreast<D>::Top top = scores_.largest(d.K, x, &plain);
                 plain_ &= plain;
                 V sum, high;
-                plain ? local<true>(x, top, j, &sum, &high) : local<false>(x, top, j, &sum, &high);
+                by_labels([&](auto few) VS_INLINE_LAMBDA {
+                    plain ? local<true, few>(x, top, j, &sum, &high)
+                          : local<false, few>(x, top, j, &sum, &high);
+                });
                 see(j, sum, high);
             }
             if (!go_on(end)) return false;
@@ -132,56 +129,51 @@ class LaneMessages {
     // a_ = psi_i * y; the largest, and where asked the sum.
     template <bool SUM>
     VS_INLINE V multiply(int64_t i, const T* y, V* sum) {
-        const T* const psi = psi_ + i * size_;
-        const V zero = V::set1(T(0));
-        V part[N], high = zero;
-        if (SUM) each<N>([&](auto j) VS_INLINE_LAMBDA { part[j] = zero; });
-        each_entry([&](int k, auto j) VS_INLINE_LAMBDA {
-            const V z = V::load(psi + k * N) * V::load(y + k * N);
-            z.store(a_ + k * N);
-            high = V::max(high, z);
-            if (SUM) part[j] = part[j] + z;
+        V high;
+        by_labels([&](auto few) VS_INLINE_LAMBDA {
+            high = multiply_row<SUM, few>(psi_ + i * size_, y, sum);
         });
-        if (SUM) *sum = fold_apart(part);
         return high;
     }
     // Scales a_ = psi_i * y, whose largest entries are `high`; of what is held 1 at its value, and
     // nothing else: the table makes a row of that.
     VS_INLINE void enter(int64_t i, const T* y, V high) {
-        V::min(V::load(lowest_), high).store(lowest_);
-        plain_ ? enter_row<true>(i, y, high) : enter_row<false>(i, y, high);
+        by_labels([&](auto few) VS_INLINE_LAMBDA { enter_row<few>(i, y, high); });
     }
     // The message into i + 1 from a_, or into i - 1.
-    void send_right(const D& d, int64_t i) {
-        if (i + 1 < rows_) send_abreast(d.g, d.e.forward, a_, f_ + (i + 1) * size_);
+    VS_INLINE void send_right(const D& d, int64_t i) {
+        by_labels([&](auto few) VS_INLINE_LAMBDA { to_right<few>(d, i); });
     }
-    void send_left(const D& d, int64_t i) {
-        if (i == 0) return;
-        T* const to = b_ + (i - 1) * size_;
-        send_abreast(d.g, d.e.backward, a_, to);
-        each_lane(last_[i - 1], [&](int r) {  // nothing comes in at an end
-            for (int k = 0; k < K_; ++k) to[k * N + r] = T(1);
-        });
+    VS_INLINE void send_left(const D& d, int64_t i) {
+        by_labels([&](auto few) VS_INLINE_LAMBDA { to_left<few>(d, i); });
     }
     void again_right(const D& d, int64_t i) {
-        const T* const y = f_ + i * size_;
-        enter(i, y, multiply<false>(i, y, nullptr));
-        send_right(d, i);
+        by_labels([&](auto few) VS_INLINE_LAMBDA {
+            const T* const y = f_ + i * size_;
+            enter_row<few>(i, y, multiply_row<false, few>(psi_ + i * size_, y, nullptr));
+            to_right<few>(d, i);
+        });
     }
     void again_left(const D& d, int64_t i) {
-        const T* const y = b_ + i * size_;
-        const V high = multiply<false>(i, y, nullptr);
-        high.store(high_ + i * N);
-        enter(i, y, high);
-        send_left(d, i);
+        by_labels([&](auto few) VS_INLINE_LAMBDA {
+            const T* const y = b_ + i * size_;
+            const V high = multiply_row<false, few>(psi_ + i * size_, y, nullptr);
+            high.store(high_ + i * N);
+            enter_row<few>(i, y, high);
+            to_left<few>(d, i);
+        });
     }
-    // m' of position i into p_, and its largest entry.
-    VS_INLINE V believe(const D& d, int64_t i) {
-        return plain_ ? believe_row<true>(d, i) : believe_row<false>(d, i);
+    // m' of position i into p_: its largest entry, and that of what is held, or 0.
+    VS_INLINE V believe(const D& d, int64_t i, V* own) {
+        V high;
+        by_labels([&](auto few) VS_INLINE_LAMBDA {
+            high = plain_ ? believe_row<true, few>(d, i, own) : believe_row<false, few>(d, i, own);
+        });
+        return high;
     }
 
     const Lane<D>* lanes_ = nullptr;
-    int m_ = 0, K_ = 0;
+    int m_ = 0, K_ = 0, few_ = 0;
     int64_t size_ = 0, rows_ = 0;
     bool plain_ = true;  // nothing is forbidden
     ScoresAbreast<D> scores_;
@@ -193,76 +185,159 @@ class LaneMessages {
     T lowest_[N], least_[N], most_[N];  // of what was scaled; of masses; of what floors added
 
   private:
-    // f(k, k % N), with the latter known to the compiler.
+    static constexpr int kFew = 5;
+
+    // f(K) where so few labels are loops unrolled by the compiler, else f(0).
     template <class F>
+    VS_INLINE void by_labels(F f) const {
+        switch (few_) {
+            case 2:
+                return f(Index<2>());
+            case 3:
+                return f(Index<3>());
+            case 4:
+                return f(Index<4>());
+            case 5:
+                return f(Index<5>());
+            default:
+                return f(Index<0>());
+        }
+    }
+    template <int FEW, class F>
+    VS_INLINE void each_label(F f) const {
+        if constexpr (FEW > 0) {
+            each<FEW>(f);
+        } else {
+            for (int k = 0; k < K_; ++k) f(k);
+        }
+    }
+    // f(k, k % N), with the latter known to the compiler.
+    template <int FEW, class F>
     VS_INLINE void each_entry(F f) const {
+        if constexpr (FEW > 0) {
+            each<FEW>([&](auto k) VS_INLINE_LAMBDA { f(k, Index<k % N>()); });
+            return;
+        }
         for (int k0 = 0; k0 < K_; k0 += N) {
             each<N>([&](auto j) VS_INLINE_LAMBDA {
                 if (k0 + j < K_) f(k0 + j, j);
             });
         }
     }
-    template <bool PLAIN>
+    // The sums that it has made.
+    template <int FEW>
+    static VS_INLINE V total(V (&part)[N]) {
+        if constexpr (FEW > 0) return fold_few<(FEW < N ? FEW : N)>(part);
+        return fold_apart(part);
+    }
+    template <bool PLAIN, int FEW>
     VS_INLINE void local(const In* x, const typename ScoresAbreast<D>::Top& top, int64_t i, V* sum,
                          V* high) {
         T* const psi = psi_ + i * size_;
         const V zero = V::set1(T(0));
         V part[N], most = zero;
         each<N>([&](auto j) VS_INLINE_LAMBDA { part[j] = zero; });
-        each_entry([&](int k, auto j) VS_INLINE_LAMBDA {
+        each_entry<FEW>([&](int k, auto j) VS_INLINE_LAMBDA {
             const V u = scores_.template local<PLAIN>(x, k, top);
             u.store(psi + k * N);
             part[j] = part[j] + u;
             most = V::max(most, u);
         });
-        *sum = fold_apart(part);
+        *sum = total<FEW>(part);
         *high = most;
         Vec<double> wide[kWide];
         ScoresAbreast<D>::widen(top, wide);
         each<kWide>([&](auto q)
                         VS_INLINE_LAMBDA { wide[q].store(shift_ + i * N + q * Vec<double>::N); });
     }
-    template <bool PLAIN>
+    template <bool SUM, int FEW>
+    VS_INLINE V multiply_row(const T* psi, const T* y, V* sum) {
+        const V zero = V::set1(T(0));
+        V part[N], high = zero;
+        if (SUM) each<N>([&](auto j) VS_INLINE_LAMBDA { part[j] = zero; });
+        each_entry<FEW>([&](int k, auto j) VS_INLINE_LAMBDA {
+            const V z = V::load(psi + k * N) * V::load(y + k * N);
+            z.store(a_ + k * N);
+            high = V::max(high, z);
+            if (SUM) part[j] = part[j] + z;
+        });
+        if (SUM) *sum = total<FEW>(part);
+        return high;
+    }
+    template <int FEW>
+    VS_INLINE void enter_row(int64_t i, const T* y, V high) {
+        V::min(V::load(lowest_), high).store(lowest_);
+        plain_ ? enter_row<true, FEW>(i, y, high) : enter_row<false, FEW>(i, y, high);
+    }
+    template <bool PLAIN, int FEW>
     VS_INLINE void enter_row(int64_t i, const T* y, V high) {
         const T* const psi = psi_ + i * size_;
         const V h = V::load(held_ + i * N), floor = V::set1(Floor<T>::kMessage);
         const V one = V::set1(T(1)), half = V::set1(T(-0.5)), by = high.over_power();
-        for (int k = 0; k < K_; ++k) {
+        each_label<FEW>([&](int k) VS_INLINE_LAMBDA {
             V x = V::max(V::load(a_ + k * N) * by, floor);
             if (!PLAIN) x = V::where_positive(V::load(psi + k * N), V::load(y + k * N), x);
             const V own = V::where_equal(h, V::set1(static_cast<T>(k)), one);
             (V::where_ge(half, h, x) + own).store(a_ + k * N);
+        });
+    }
+    template <int FEW>
+    VS_INLINE void send(const D& d, const T* e, T* to) {
+        if constexpr (FEW > 0) {
+            V a[FEW], y[FEW];
+            each<FEW>([&](auto k) VS_INLINE_LAMBDA { a[k] = V::load(a_ + k * N); });
+            send_few<FEW>(e, d.g.width(0), a, y);
+            each<FEW>([&](auto k) VS_INLINE_LAMBDA { y[k].store(to + k * N); });
+        } else {
+            send_abreast(d.g, e, a_, to);
         }
     }
-    template <bool PLAIN>
-    VS_INLINE V believe_row(const D& d, int64_t i) {
+    template <int FEW>
+    VS_INLINE void to_right(const D& d, int64_t i) {
+        if (i + 1 < rows_) send<FEW>(d, d.e.forward, f_ + (i + 1) * size_);
+    }
+    template <int FEW>
+    VS_INLINE void to_left(const D& d, int64_t i) {
+        if (i == 0) return;
+        T* const to = b_ + (i - 1) * size_;
+        send<FEW>(d, d.e.backward, to);
+        each_lane(last_[i - 1], [&](int r) {  // nothing comes in at an end
+            for (int k = 0; k < K_; ++k) to[k * N + r] = T(1);
+        });
+    }
+    template <bool PLAIN, int FEW>
+    VS_INLINE V believe_row(const D& d, int64_t i, V* own) {
         const T *const psi = psi_ + i * size_, *const f = f_ + i * size_, *const b = b_ + i * size_;
         T* const out = p_ + i * size_;
         const V zero = V::set1(T(0)), floor = V::set1(Floor<T>::kMessage);
-        V part[N], part_a[N], part_b[N], high = zero;
+        const V h = V::load(held_ + i * N);
+        V part[N], part_a[N], part_b[N], high = zero, mine = zero;
         each<N>([&](auto j) VS_INLINE_LAMBDA { part[j] = part_a[j] = part_b[j] = zero; });
-        each_entry([&](int k, auto j) VS_INLINE_LAMBDA {
+        each_entry<FEW>([&](int k, auto j) VS_INLINE_LAMBDA {
             const V u = V::load(psi + k * N), v = V::load(f + k * N), y = V::load(b + k * N);
             const V most = V::max(u * v, floor);
             const V x = PLAIN ? most : V::where_positive(u, v, most), z = x * y;
             z.store(out + k * N);
             part[j] = part[j] + z;
             high = V::max(high, z);
+            mine = mine + V::where_equal(h, V::set1(static_cast<T>(k)), z);
             if (sizeof(T) == 4) {
                 part_a[j] = part_a[j] + x;
                 part_b[j] = part_b[j] + y;
             }
         });
-        const V sum = fold_apart(part), inverse = V::set1(T(1)) / sum;
+        const V sum = total<FEW>(part), inverse = V::set1(T(1)) / sum;
         V::min(V::load(least_), sum).store(least_);
         sum.store(mass_ + i * N);
         if (sizeof(T) == 4) {
             const V from_a = V::set1(static_cast<T>(d.floors_of_forward()));
-            const V here = (from_a * fold_apart(part_a) + floor * fold_apart(part_b)) * inverse;
+            const V here = (from_a * total<FEW>(part_a) + floor * total<FEW>(part_b)) * inverse;
             V::max(V::load(most_), here).store(most_);
             here.store(added_ + i * N);
         }
-        for (int k = 0; k < K_; ++k) (V::load(out + k * N) * inverse).store(out + k * N);
+        each_label<FEW>(
+            [&](int k) VS_INLINE_LAMBDA { (V::load(out + k * N) * inverse).store(out + k * N); });
+        *own = mine * inverse;
         return high * inverse;
     }
 };

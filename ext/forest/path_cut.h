@@ -17,9 +17,9 @@
 // not cut.
 #pragma once
 
-#include "forest/path_exact.h"
-#include "rows/pack.h"
 #include "forest/level.h"
+#include "forest/path_exact.h"
+#include "forest/path_task.h"
 
 namespace VS_NS {
 
@@ -215,21 +215,13 @@ int64_t probe_chain(vs::PathPass* pass, D& d, Ticker& ticker, int64_t sequence,
 // Both of these on the calling thread; answers stand in the pass.
 template <class D>
 void cut_task(vs::PathPass* pass, const vs::Work& work) {
-    using T = typename D::T;
-    const vs::Chains& c = pass->model.arrays;
     vs::Scratch& scratch = pass->scratch[work.worker];
     scratch.reset();
-    const Input<typename D::In> in(c);
-    const Packed<T> packed = packed_view<T>(*pass->packing);
-    T* tmp = scratch.array<T>(2 * static_cast<int64_t>(Tiling<T>(c.n_labels).Kp));
-    D d(in, packed, tmp);
+    PathTask<D> own(*pass, scratch, 2);
+    D& d = own.d;
     pass->run_in = 0;
-    if (tmp == nullptr || !d.open(scratch)) {  // what is not compared might be wrong
-        pass->control->stop.store(2);
-        return;
-    }
-    std::memset(tmp, 0, sizeof(T) * static_cast<size_t>(2 * d.Kp));
-    Ticker ticker(pass->control, true, c.n_labels, D::kSlower);
+    if (!own.ok) return pass->control->stop.store(2);  // what is not compared might be wrong
+    Ticker ticker(pass->control, true, d.K, D::kSlower);
     const int64_t which = work.item.first;
     switch (work.verb) {
         case vs::Verb::kPathProbe:

@@ -214,7 +214,6 @@ Lane<D>& split_lane(vs::PathPass* pass, vs::TaskKind kind, int64_t which) {
 
 template <class D>
 void exact_task(vs::PathPass* pass, const vs::Work& work) {
-    using T = typename D::T;
     const int64_t first = work.item.first, last = work.item.last;
     const vs::TaskKind kind = work.kind;
     const int worker = work.worker;
@@ -224,23 +223,19 @@ void exact_task(vs::PathPass* pass, const vs::Work& work) {
     const bool split = kind != vs::TaskKind::kSequences && !chunks;
     if (!split) scratch.reset();
     const vs::Scratch::Mark start = scratch.mark();
-    const Input<typename D::In> in(c);
-    const Packed<T> packed = packed_view<T>(*pass->packing);
-    const int64_t stride = Tiling<T>(c.n_labels).Kp;
-    T* tmp = scratch.array<T>(2 * stride);
-    D d(in, packed, tmp);
-    if (tmp == nullptr || !d.open(scratch)) {
+    PathTask<D> own(*pass, scratch, 2);
+    D& d = own.d;
+    if (!own.ok) {
         if (split) {  // closing reads the lane
             split_lane<D>(pass, kind, first).status = vs::kNoMemory;
             return;
         }
         return end_items(pass, chunks, first, last, vs::kNoMemory);
     }
-    std::memset(tmp, 0, sizeof(T) * static_cast<size_t>(2 * stride));
     Ticker ticker(pass->control, worker == 0, c.n_labels, D::kSlower);
     if (!split) {
         Depth<D> depth;
-        if (pass->depth && !depth.open(in, *pass->depth, tmp, scratch)) {
+        if (pass->depth && !depth.open(own.in, *pass->depth, own.rows, scratch)) {
             return end_items(pass, chunks, first, last, vs::kNoMemory);
         }
         int64_t together = vs::sequences_together(c, pass->narrow);
@@ -295,19 +290,16 @@ void exact_task(vs::PathPass* pass, const vs::Work& work) {
 // Opens the two lanes of a chain that is cut, or closes them.
 template <class D>
 void split_task(vs::PathPass* pass, int64_t which, bool open) {
-    using T = typename D::T;
     const vs::Chains& c = pass->model.arrays;
     vs::Scratch& scratch = *pass->scratch;
     int32_t& status = pass->status[pass->order[which]];
-    const Input<typename D::In> in(c);
-    const Packed<T> packed = packed_view<T>(*pass->packing);
-    T* tmp = scratch.array<T>(2 * static_cast<int64_t>(Tiling<T>(c.n_labels).Kp));
+    PathTask<D> own(*pass, scratch, 2);
+    D& d = own.d;
     Lane<D>* opened = open ? scratch.array<Lane<D>>(2) : nullptr;
     if (scratch.failed) {
         status = vs::kNoMemory;
         return;
     }
-    D d(in, packed, tmp);
     for (int r = 0; r < 2 && open; ++r) {
         if (!lane_init(opened[r], d, c, pass->order[which],
                        RowsOf<typename D::In>::row(pass->marginals, c.dtype), scratch) ||

@@ -414,22 +414,12 @@ class SampleTasks {
 
 template <class D>
 void sample_task(vs::PathPass* pass, const vs::Work& work) {
-    using T = typename D::T;
-    const vs::Chains& c = pass->model.arrays;
     vs::Scratch& scratch = pass->scratch[work.worker];
     scratch.reset();
-    const int64_t stride = Tiling<T>(c.n_labels).Kp;
-    T* rows = scratch.array<T>(3 * stride);
-    double* weight = scratch.array<double>(draw_size(stride));
-    const Input<typename D::In> in(c);
-    const Packed<T> packed = packed_view<T>(*pass->packing);
-    D d(in, packed, rows);
-    if (scratch.failed || !d.open(scratch)) {
-        pass->control->stop.store(2);
-        return;
-    }
-    std::memset(rows, 0, sizeof(T) * static_cast<size_t>(3 * stride));
-    SampleTasks<D>(pass, d, work.worker, rows, weight).task(work);
+    PathTask<D> own(*pass, scratch, 3);
+    double* weight = scratch.array<double>(draw_size(own.d.Kp));
+    if (!own.ok || !weight) return pass->control->stop.store(2);
+    SampleTasks<D>(pass, own.d, work.worker, own.rows, weight).task(work);
 }
 
 }  // namespace VS_NS

@@ -27,6 +27,29 @@ VS_INLINE V fold_apart(V (&part)[M]) {
     return part[0];
 }
 
+// The same of the first FEW, where the others are 0.
+template <int FEW, class V, int M>
+VS_INLINE V fold_few(V (&part)[M]) {
+    if constexpr (FEW > 1) {
+        constexpr int half = FEW > 8 ? 8 : FEW > 4 ? 4 : FEW > 2 ? 2 : 1;
+        each<FEW - half>([&](auto j) VS_INLINE_LAMBDA { part[j] = part[j] + part[j + half]; });
+        return fold_few<half>(part);
+    } else {
+        return part[0];
+    }
+}
+
+// y = messages out of `a` through a table of one tile, for K labels whose rows are one block.
+template <int K, class T>
+VS_INLINE void send_few(const T* e, int width, const Vec<T> (&a)[K], Vec<T> (&y)[K]) {
+    using V = Vec<T>;
+    each<K>([&](auto j) VS_INLINE_LAMBDA { y[j] = a[0] * V::set1(e[j]); });
+    each<K - 1>([&](auto l) VS_INLINE_LAMBDA {
+        e += width;
+        each<K>([&](auto j) VS_INLINE_LAMBDA { y[j] = V::fma(a[l + 1], V::set1(e[j]), y[j]); });
+    });
+}
+
 // y (M, N): columns that lie in a row of a tile, whose rows are summed up in blocks.
 template <class A, int M, class T>
 VS_INLINE void columns_abreast(int K, int width, int block, const T* e, const T* a, T* y) {
