@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 else:
     IntParam = click.ParamType  # click < 8.4 has one type for all
 
-__all__ = ["FORMATS", "format_told", "load", "model_options", "one_line_errors", "read"]
+__all__ = ["FORMATS", "format_told", "load", "model_options", "one_line_errors", "read", "usage_errors"]
 
 FORMATS = ("uai", "fg", "bif")
 
@@ -78,6 +78,15 @@ def model_options(command: Command) -> Command:
     ):  # fmt: skip
         command = decorate(command)
     return command
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Turn a ValueError about options into one of the command line, with exit code 2."""
+    try:
+        yield
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 @contextmanager

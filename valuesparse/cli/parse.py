@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from valuesparse.cli._models import one_line_errors
+from valuesparse.cli._models import one_line_errors, usage_errors
 from valuesparse.cli._options import FloatRange, as_writable, quiet_option, shards_options, writable
 from valuesparse.cli._progress import progress_bar
 from valuesparse.cli._streams import (
@@ -225,7 +225,7 @@ def train(
 )  # fmt: skip
 @click.option(
     "--min-joint", type=FloatRange(min=0), metavar="λ",
-    help="Instead of --threshold: add the pairs of arcs of a gain of more than λ.",
+    help="Instead of --threshold: add the pairs of arcs of a gain of at least λ.",
 )  # fmt: skip
 @click.option(
     "--max-iterations", type=click.IntRange(min=1), metavar="N",
@@ -285,10 +285,8 @@ def predict(
         raise click.UsageError("--output and --output-dir: say one of them")
     source_of = click.get_current_context().get_parameter_source
     said = [name for name in _TUNING if source_of(name) is not ParameterSource.DEFAULT]
-    try:
+    with usage_errors():
         require_used(options["method"], said, lambda name: f"--{name.replace('_', '-')}")
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
     sources = given(inputs)
     where = output if output_dir is None else f"{output_dir}{os.sep}"
     folder = folder_asked(where, sources, bool(backend or jobs or scheduler))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from valuesparse.cli._models import one_line_errors
+from valuesparse.cli._models import one_line_errors, usage_errors
 from valuesparse.cli._options import (
     FloatRange,
     as_writable,
@@ -100,7 +100,10 @@ def tag(
     and it goes on with the shards that are missing.
     """  # noqa: D301 (click takes the backspace itself)
     from valuesparse.crf.corpora import tag_corpus, tag_file
+    from valuesparse.crf.corpora.tagging import require_together
 
+    with usage_errors():
+        require_together(options["n_best"], options["marginals"], options["zeta"])
     if is_copy(model) and options["features"] is None:
         click.echo(
             "note: a model from a pipe comes without its MODEL.json: words get the plain "

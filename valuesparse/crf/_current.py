@@ -143,7 +143,7 @@ class Sequence:
         table, start, end = self.opened.scores
         score = float(self.unary[rows, path].sum())
         score += float(table[path[:-1], path[1:]].sum() + start[path[0]] + end[path[-1]])
-        return math.exp(score - self._log_z)
+        return math.exp(min(score - self._log_z, 0.0))  # rounding of large weights
 
 
 class Current(threading.local):

@@ -203,7 +203,8 @@ def log_prob(
             states = [named[v] for v in range(model.n_variables)]
     elif isinstance(states, Mapping):
         raise ValueError("states can be a mapping with a FactorGraph only")
-    return engine.score(model, states, workers) - engine.log_z(model, workers, limit)
+    found = engine.score(model, states, workers) - engine.log_z(model, workers, limit)
+    return np.minimum(found, 0.0)  # rounding of large scores
 
 
 def _log_prob_of_some(
@@ -221,5 +222,6 @@ def _log_prob_of_some(
     if total > -np.inf:
         asked.know({**known, **states})
         with suppress(InfeasibleError):
-            return np.array(total + _graphs.log_z(asked, workers, limit) - log_z)
+            found = total + _graphs.log_z(asked, workers, limit) - log_z
+            return np.array(min(found, 0.0))
     return np.array(-np.inf)

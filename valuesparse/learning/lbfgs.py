@@ -205,6 +205,12 @@ class Lbfgs:
             self.diagonal = np.ascontiguousarray(diagonal, np.float64)
             if self.diagonal.shape != (n,):
                 raise ValueError(f"diagonal must have shape ({n},), not {self.diagonal.shape}")
+            bad = np.flatnonzero(~((self.diagonal > 0.0) & np.isfinite(self.diagonal)))
+            if len(bad):
+                first = int(bad[0])
+                raise ValueError(
+                    f"diagonal[{first}] is {self.diagonal[first]}; it must be positive and finite"
+                )
         self.iterations = 0
         self.reason: str | None = None
         self.loss = math.nan

@@ -32,6 +32,7 @@ _SUFFIXES = {".conllu": "conllu", ".conllx": "conllx", ".conll": "conllx"}
 _TITLES = {"conllu": "CoNLL-U", "conllx": "CoNLL-X"}
 _RANGE = re.compile(r"([1-9][0-9]*)-([1-9][0-9]*)")
 _EMPTY = re.compile(r"(0|[1-9][0-9]*)\.([1-9][0-9]*)")
+_BETWEEN = re.compile(r"[0-9]+[-.][0-9]+\t")  # begins the line of either
 _SHOWN = 40
 # Distinct cells that are kept once each: most of a treebank are few.
 _KEPT = 1 << 16
@@ -225,7 +226,8 @@ def text_of(sentence: Sentence, form: str | None = None) -> str:
     Raises
     ------
     ValueError
-        A cell holds a tab or the end of a line.
+        A cell holds a tab or the end of a line, or a line of `others` is none that may stand
+        between words.
     """
     form = form or sentence.format
     n = len(sentence)
@@ -243,7 +245,13 @@ def text_of(sentence: Sentence, form: str | None = None) -> str:
         map("\t".join, zip(ids, s.forms, s.lemmas, s.upos, s.xpos, s.feats, heads, s.labels,
                            deps, misc, strict=False))
     )  # fmt: skip
-    for before, line in reversed(others):
+    for i in reversed(range(len(others))):
+        before, line = others[i]
+        if not line.startswith("#") and not _BETWEEN.match(line):
+            raise ValueError(
+                f"others[{i}] is {_shown(line)}: neither a comment, which begins with #, nor a "
+                "range such as 3-4 or an empty node such as 8.1 with its columns"
+            )
         lines.insert(before, line)
     text = "\n".join(lines)
     tabs = (_WIDTH - 1) * n + sum(line.count("\t") for _, line in others)

@@ -22,7 +22,9 @@ __all__ = [
     "CONSTRAINTS",
     "Arcs",
     "Examples",
+    "as_bits",
     "as_constraint",
+    "as_order",
     "require_nonprojective",
     "sets_of",
 ]
@@ -36,8 +38,22 @@ CONSTRAINTS = ("tree", "projective")
 #: By default the largest templates have 2**BITS lines of 16 weights.
 BITS = 14
 
-#: Orders of models; 0 is that of a pruner, whose parts are arcs with fewer features.
-ORDERS = (0, 1, 2)
+
+def as_order(order: int, least: int = 1) -> int:
+    """Return the order of a model; 0 is that of a pruner, whose arcs have fewer features."""
+    if isinstance(order, (int, np.integer)) and not isinstance(order, bool) and (
+        least <= order <= 2
+    ):  # fmt: skip
+        return int(order)
+    raise ValueError(f"order must be 1 or 2, not {order!r}")
+
+
+def as_bits(bits: int) -> int:
+    """Return the logarithm of how many lines a template has, once it is checked."""
+    count = as_count("bits", bits, at_least=1)
+    if not _parser.LEAST_BITS <= count <= _parser.MOST_BITS:
+        raise ValueError(f"bits must be {_parser.LEAST_BITS} to {_parser.MOST_BITS}, not {bits}")
+    return count
 
 
 def as_constraint(constraint: str) -> str:
@@ -172,12 +188,7 @@ class Examples:
         least: float = 1e-3,
         nonprojective: bool = False,
     ) -> None:
-        if order not in ORDERS:
-            raise ValueError(f"order must be 1 or 2, not {order!r}")
-        if not _parser.LEAST_BITS <= as_count("bits", bits, at_least=1) <= _parser.MOST_BITS:
-            raise ValueError(
-                f"bits must be {_parser.LEAST_BITS} to {_parser.MOST_BITS}, not {bits}"
-            )
+        order, bits = as_order(order, 0), as_bits(bits)
         named = not isinstance(features, Dictionary) and as_features(features) != "hashed"
         as_min_count(min_count, named)
         heads = heads_of(sentences)

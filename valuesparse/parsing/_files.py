@@ -139,8 +139,9 @@ def write_conll(
     Raises
     ------
     ValueError
-        A cell holds a tab or the end of a line; the message names the sentence. No file is there
-        then, or the one that was.
+        A cell holds a tab or the end of a line, or a line of `others` is neither a comment nor a
+        range or an empty node; the message names the sentence. No file is there then, or the one
+        that was. (Sentences of more than 16,000 lines are written, but no reader here takes them.)
     TypeError
         Something that is no Sentence, or a cell that is no str; likewise.
     OSError

@@ -17,7 +17,7 @@ import json
 import os
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,8 +29,17 @@ from valuesparse.io.errors import ModelFormatError
 from valuesparse.parsing._dictionary import FEATURES, Dictionary
 from valuesparse.parsing._encoding import IGNORABLE
 from valuesparse.parsing._examples import CONSTRAINTS, sets_of
+from valuesparse.parsing._sentences import Sentence
 
-__all__ = ["ParserModel", "bytes_of", "model_of", "read_model", "rounded", "write_model"]
+__all__ = [
+    "ParserModel",
+    "bytes_of",
+    "model_of",
+    "read_model",
+    "require_labels",
+    "rounded",
+    "write_model",
+]
 
 _MAGIC = b"vsparser"
 _HASHED, _NAMED = 1, 2  # versions
@@ -74,6 +83,25 @@ def rounded(weights: npt.NDArray[np.float64], threads: int = 1) -> npt.NDArray[n
     found = np.empty(weights.shape, np.float32)
     _vectors.halves(weights, found, threads)
     return found
+
+
+def require_labels(sentences: Sequence[Sentence]) -> None:
+    """Raise ValueError where a file could not hold the labels of these sentences."""
+    names = sorted({label for sentence in sentences for label in sentence.labels})
+    for name in names:
+        if name and not _UNFIT.search(name):
+            continue
+        i, words = next((i, s.labels) for i, s in enumerate(sentences) if name in s.labels)
+        problem = "it is empty" if not name else "it has a tab, the end of a line or half a letter"
+        raise ValueError(
+            f"treebank: sentence {i + 1}, label of word {words.index(name) + 1}: {problem}, which "
+            "no model file can hold; write _ for what is missing"
+        )
+    if len(names) > _MOST_LABELS or len(json.dumps(names)) > _LARGEST_HEADER // 2:
+        raise ValueError(
+            f"treebank has {len(names):,} labels; a parser takes {_MOST_LABELS:,}, of "
+            f"{_LARGEST_HEADER // 2:,} letters in all"
+        )
 
 
 def bytes_of(model: ParserModel) -> bytes:

@@ -45,22 +45,32 @@ _MESSAGES = ("max_iterations", "damping")
 
 
 def require_used(method: str, given: Iterable[str], called: Callable[[str], str] = str) -> None:
-    """Refuse arguments of `Parser.parse` that a method has no use for; `called`: their names.
+    """Refuse arguments of `Parser.parse` that have no use together; `called`: their names.
 
     Raises
     ------
     ValueError
-        It names the first one, and the methods that use it.
+        A method has no use for one, or one takes the place of another.
     """
+    given = list(given)
     for name in given:
         if method in ("auto", "relaxed") or (method == "bp" and name in _MESSAGES):
             continue
         by = "methods 'relaxed' and 'bp' use" if name in _MESSAGES else "method 'relaxed' uses"
         raise ValueError(f"{called(name)}: method {method!r} makes no use of it, {by} it")
-    if "threshold" in given and any(name in given for name in _OBJECTIVES):
-        other = next(name for name in _OBJECTIVES if name in given)
+    objectives = [name for name in _OBJECTIVES if name in given]
+    if "threshold" in given and objectives:
         raise ValueError(
-            f"{called(other)} takes the place of {called('threshold')}: give one of them"
+            f"{called(objectives[0])} takes the place of {called('threshold')}: give one of them"
+        )
+    if len(objectives) > 1:
+        raise ValueError(
+            f"one of {' and '.join(map(called, objectives))} can be given, not both"
+        )
+    if objectives and "max_rounds" in given:
+        raise ValueError(
+            f"{called(objectives[0])} chooses pairs once, an objective is for one round: leave "
+            f"{called('max_rounds')} out"
         )
 
 
@@ -223,9 +233,6 @@ class Parser:
         objectives = {
             "min_size": min_size, "min_divergence": min_divergence, "min_joint": min_joint
         }  # fmt: skip
-        choice, amount = _choice(as_threshold("threshold", threshold), objectives)
-        if not relaxed:
-            choice = _EVERY
         effort_asked = {
             "threshold": threshold, "max_rounds": max_rounds,
             "max_iterations": max_iterations, "damping": damping,
@@ -233,8 +240,9 @@ class Parser:
         chosen = [name for name, value in objectives.items() if value is not None]
         chosen += [name for name, value in effort_asked.items() if value != _DEFAULTS[name]]
         require_used(method, chosen)
-        if max_rounds != 1 and any(name in _OBJECTIVES for name in chosen):
-            raise ValueError("an objective is for one round: it chooses pairs once")
+        choice, amount = _choice(as_threshold("threshold", threshold), objectives)
+        if not relaxed:
+            choice = _EVERY
         if max_rounds is not None:
             as_count("max_rounds", max_rounds, at_least=0)
         effort = BP(max_iterations=max_iterations, damping=damping, tolerance=_TOLERANCE)
@@ -258,7 +266,8 @@ class Parser:
         return Parses(self._parse(rest, parsed, tally), tally)
 
     def _trees(self, constraint: str | None, single_root: bool | None) -> _Trees:
-        projective = as_constraint(constraint or self.constraint) == "projective"
+        wanted = self.constraint if constraint is None else constraint
+        projective = as_constraint(wanted) == "projective"
         if projective and self.nonprojective:
             raise ValueError("constraint must be 'tree': this parser scores non-projective arcs")
         return _Trees(projective, self._has_single_root(single_root))
@@ -295,7 +304,7 @@ class Parser:
         for i, sentence in enumerate(rest):
             require_sentence(sentence, i)
             heads, confidence = np.zeros(len(sentence), np.int32), np.zeros(len(sentence))
-            kinds, made = self._graph(sentence, constraint, trees.single_root, prune)
+            kinds, made = self._graph(sentence, constraint, trees.single_root, prune, i)
             found = decode(made, method="lp")
             assert found.relaxed is not None
             arcs = range(int((kinds == 0).sum()))
@@ -304,7 +313,7 @@ class Parser:
                     heads[modifier - 1], confidence[modifier - 1] = head, found.relaxed[a][1]
             pairs = int(((kinds == 1) | (kinds == 2)).sum())
             tally.add_program(pairs, converged=found.converged, integral=bool(found.integral))
-            words = encode([sentence], self.ignore).words
+            words = encode([sentence], self.ignore, i).words
             labels = self._predictor.label(words, heads).tolist()
             yield sentence.parsed(heads, [self.labels[k] for k in labels], confidence)
 
@@ -365,11 +374,11 @@ class Parser:
         return self._graph(sentence, constraint or usual, single, prune)[1]
 
     def _graph(
-        self, sentence: Sentence, constraint: Any, single: bool, prune: bool
+        self, sentence: Sentence, constraint: Any, single: bool, prune: bool, number: int = 0
     ) -> tuple[Array, FactorGraph]:
-        """Return the kinds of a sentence's parts, and their graph."""
+        """Return the kinds of a sentence's parts, and their graph; `number` is for errors."""
         n = len(sentence)
-        words = encode([sentence], self.ignore).words
+        words = encode([sentence], self.ignore, number).words
         trees = _Trees(constraint == "projective", single)
         kinds, nodes, potentials = self._predictor.parts(words, prune, trees)
         return kinds, parts_graph(n, kinds, nodes, potentials, constraint, single)
@@ -391,13 +400,11 @@ def _choice(threshold: float, objectives: dict[str, Any]) -> tuple[int, float]:
     Raises
     ------
     ValueError
-        More than one objective, or a wrong one.
+        The objective is wrong.
     """
     given = [name for name, value in objectives.items() if value is not None]
     if not given:
         return _ABOVE, threshold
-    if len(given) > 1:
-        raise ValueError(f"one of {' and '.join(given)} can be given, not both")
     (name,) = given
     value = objectives[name]
     if name == "min_divergence":

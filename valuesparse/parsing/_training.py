@@ -24,11 +24,13 @@ from valuesparse.parsing._examples import (
     CONSTRAINTS,
     Arcs,
     Examples,
+    as_bits,
     as_constraint,
+    as_order,
     require_nonprojective,
 )
 from valuesparse.parsing._files import read_conll
-from valuesparse.parsing._model import ParserModel, rounded
+from valuesparse.parsing._model import ParserModel, require_labels, rounded
 from valuesparse.parsing._parser import Parser
 from valuesparse.parsing._sentences import Sentence
 from valuesparse.threads import resolve
@@ -179,8 +181,7 @@ def train(
     >>> parsed.heads.tolist(), parsed.labels
     ([2, 0], ['nsubj', 'root'])
     """
-    if order not in (1, 2):
-        raise ValueError(f"order must be 1 or 2, not {order!r}")
+    order, bits = as_order(order), as_bits(bits)
     as_count("epochs", epochs, at_least=1)
     as_count("batch", batch, at_least=1)
     as_count("seed", seed, at_least=0)
@@ -192,6 +193,7 @@ def train(
     sentences = _read(treebank)
     if not any(map(len, sentences)):
         raise ValueError("treebank has no sentence to learn from")
+    require_labels(sentences)
     if nonprojective:
         constraint = constraint or "tree"
         require_nonprojective(nonprojective, order, constraint, beta)

@@ -148,9 +148,10 @@ def extraction_of(
         kept = {}
     given = zip(ARGUMENTS, (word, tags), strict=True)
     first, second = (
-        f"{what!r} in {path}" if not said and kept.get(what) else what for what, said in given
+        f"{what!r} in {path}" if said is None and kept.get(what) else what for what, said in given
     )
-    word, tags = word or kept.get("word"), tags or kept.get("tags")
+    word = kept.get("word") if word is None else word
+    tags = kept.get("tags") if tags is None else tags
     if features is not None:
         return extraction_given(features, word, tags)._replace(places=(first, second))
     how = Extraction(name, None, word, tags, places=(first, second))

@@ -196,6 +196,19 @@ def tag_file(
         return tag_all(found, kind, settings, resolve(threads), file, progress)
 
 
+def require_together(n_best: int | None, marginals: str, zeta: float) -> None:
+    """Raise ValueError where an argument has no meaning beside `n_best`."""
+    if n_best is None:
+        return
+    if marginals == "all":
+        raise ValueError(
+            "--n-best (n_best=) has probabilities of whole sequences: --marginals (marginals=) "
+            "must be best or none"
+        )
+    if as_zeta(zeta) < 1.0:
+        raise ValueError("--n-best (n_best=) has no approximation: leave --zeta (zeta=) at 1")
+
+
 def _require_format(input_format: str | None) -> None:
     if input_format is not None and input_format not in FORMATS:
         raise ValueError(f"input_format must be one of {', '.join(FORMATS)}, not {input_format!r}")
@@ -221,10 +234,7 @@ def _settings(
         raise ValueError(f"marginals must be one of {', '.join(MARGINALS)}, not {marginals!r}")
     if n_best is not None:
         n_best = as_count("n_best", n_best, at_least=1)
-        if marginals == "all":
-            raise ValueError(
-                "n_best has probabilities of whole sequences: marginals must be 'best' or 'none'"
-            )
+    require_together(n_best, marginals, zeta)
     digest = digest_of(read_file(path))
     how = extraction_of(path, features, word, digest=digest)
     constraints = constraints_of(path, constraints, digest)
