@@ -28,8 +28,8 @@ struct Change {
 //   n_e(x) = local(x) + sum_g rho_g m_g(x) - m_e(x), less its largest entry
 //   m_e(x) <- (1 - damping) log sum over the others of exp(theta / rho + sum n) + damping m_e(x)
 //
-// also scaled to 0. It has converged where no log-ratio of two entries moves by more than the
-// tolerance.
+// also scaled to 0. It has converged where no log-ratio of two entries would move by more than the
+// tolerance without damping.
 
 // The messages of variable v to its factors, by sums of what comes before and after each edge,
 // since -inf cannot be taken out again; false when it has no value left.
@@ -76,30 +76,28 @@ bool Network::variable(int64_t v, WorkerScratch* s) {
     return true;
 }
 
-// Scales and damps `out`, the new log-message of edge e. Returns its change, before damping if
-// `whole`; -1 when it leaves the variable no value.
-double Network::finish(int64_t e, double* out, bool whole) {
+// Scales and damps `out`, the new log-message of edge e. Returns its change before that: a damped
+// one is small however far the messages are from a fixed point. -1: it leaves the variable no
+// value.
+double Network::finish(int64_t e, double* out) {
     const int64_t k = edge_card_[at(e)];
     const double* m = m_.data() + edge_at_[at(e)];
     const double keep = options_.damping;
     double top = *std::max_element(out, out + k);
     if (!(top > -INFINITY)) return -1.0;
     Change change;
-    if (keep > 0.0) {
-        double most = -INFINITY;
-        for (int64_t x = 0; x < k; ++x) {
-            out[x] -= top;
-            if (whole) change.add(m[x], out[x]);
-            if (out[x] > -INFINITY && m[x] > -INFINITY) out[x] += keep * (m[x] - out[x]);
-            most = std::max(most, out[x]);
-        }
-        top = most;
-    }
+    double most = keep > 0.0 ? -INFINITY : 0.0;
     for (int64_t x = 0; x < k; ++x) {
         out[x] -= top;
+        change.add(m[x], out[x]);
+        if (keep == 0.0) continue;
+        if (out[x] > -INFINITY && m[x] > -INFINITY) out[x] += keep * (m[x] - out[x]);
+        most = std::max(most, out[x]);
+    }
+    for (int64_t x = 0; x < k; ++x) {
+        out[x] -= most;
         // A finite entry must not overflow to the -inf of an impossible value.
         if (out[x] < -kFar && out[x] > -INFINITY) out[x] = -kFar;
-        if (!whole || keep == 0.0) change.add(m[x], out[x]);
     }
     return change.get();
 }
@@ -112,7 +110,7 @@ bool Network::factor(int64_t f, WorkerScratch* s) {
     const int64_t first = factor_ptr_[at(f)], last = factor_ptr_[at(f + 1)];
     for (int64_t e = first; e < last; ++e) {
         double* out = s->out[at(e - first)];
-        const double moved = finish(e, out, false);
+        const double moved = finish(e, out);
         if (moved < 0.0) {
             s->dead = s->dead < 0 ? edge_var_[at(e)] : std::min(s->dead, edge_var_[at(e)]);
             return false;
@@ -135,7 +133,7 @@ double Network::evaluate(int64_t e, double* out, WorkerScratch* s) {
     for (int64_t d = e; d < last; ++d) {
         const double* m = s->out[at(axis + d - e)];
         std::copy(m, m + edge_card_[at(d)], out);
-        const double moved = finish(d, out, true);
+        const double moved = finish(d, out);
         if (moved < 0.0) return moved;
         most = std::max(most, moved);
         out += edge_card_[at(d)];

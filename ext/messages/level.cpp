@@ -94,9 +94,10 @@ double logs(const vs::messages::PairBlock& b) {
         const V x = V::load(b.to_left + i), y = V::load(b.to_right + i);
         V p = message<BEST>(t, signs, V::gather(b.total, b.right + i) - y);
         V q = message<BEST>(t, signs, V::gather(b.total, b.left + i) - x);
-        p = V::fma(keep, x - p, p);
-        q = V::fma(keep, y - q, q);
-        most = V::max(most, V::max(magnitude(p - x), magnitude(q - y)));
+        const V less = x - p, more = y - q;
+        most = V::max(most, V::max(magnitude(less), magnitude(more)));
+        p = V::fma(keep, less, p);
+        q = V::fma(keep, more, q);
         p.store(b.to_left + i);
         q.store(b.to_right + i);
         if (b.rho) {

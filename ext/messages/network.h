@@ -141,7 +141,7 @@ class Network {
     void phase(Phase what, int threads, Control* control, double* out = nullptr);
     bool variable(int64_t v, WorkerScratch* s);
     bool factor(int64_t f, WorkerScratch* s);
-    double finish(int64_t e, double* out, bool whole);
+    double finish(int64_t e, double* out);
     void start(const double* local, const double* messages);
     int64_t dead();
     void make_scratch(int threads);

@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 else:
     IntParam = click.ParamType  # click < 8.4 has one type for all
 
-__all__ = ["FORMATS", "format_told", "load", "model_options", "one_line_errors", "read", "usage_errors"]
+__all__ = [
+    "FORMATS",
+    "format_told",
+    "load",
+    "model_options",
+    "one_line_errors",
+    "read",
+    "usage_errors",
+]
 
 FORMATS = ("uai", "fg", "bif")
 

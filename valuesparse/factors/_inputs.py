@@ -27,7 +27,10 @@ class Inputs(NativeStructured):
     def __init__(self, *variables: int, negated: Sequence[int] = ()) -> None:
         super().__init__(variables)
         try:
-            self.negated = tuple(sorted({operator.index(i) for i in negated}))
+            places = list(negated)
+            if any(isinstance(i, (bool, np.bool_)) for i in places):  # a mask is no list of places
+                raise TypeError
+            self.negated = tuple(sorted({operator.index(i) for i in places}))
         except TypeError:
             raise TypeError(
                 f"negated must hold places among the variables, such as (0,), got {negated!r}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,11 +39,9 @@ def infer(
     start: GraphResult | None,
     given: dict[int, Any],
     workers: int,
-    deadline: float | None,
-    progress: Callable[[int, int], object] | None,
+    watch: Watch,
 ) -> GraphResult:
     """Return the result of belief propagation, damped if need be, with bounds on log Z."""
-    watch = Watch(deadline, progress)
     tries: list[tuple[Loopy, str]] = [
         (BP(start=start), ""),
         (BP(damping=0.5), "damped, since it did not converge without"),
@@ -56,7 +53,7 @@ def infer(
         if isinstance(method, TRW) and best is not None and best.residuals[-1] < _WANDERING:
             break
         try:
-            found = _loopy.infer(model, method, reason, given, workers, watch.left(), progress)
+            found = _loopy.infer(model, method, reason, given, workers, watch, watch.progress)
         except DeadlineError:
             if best is None:
                 raise
@@ -83,7 +80,7 @@ def _bounded(
         why = f"the graph has more than {_MOST_FACTORS} factors of two and more variables"
     else:
         try:
-            field = _loopy.infer(model, _FIELD, "", given, workers, watch.left(), None)
+            field = _loopy.infer(model, _FIELD, "", given, workers, watch)
             lower = float(field.log_z)
             upper = _bound(model, given, workers, watch)
         except DeadlineError:

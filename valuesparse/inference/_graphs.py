@@ -85,14 +85,10 @@ def infer(
     if choice.method in LOOPY:
         loopy = record_of(method)
         if loopy is None:
-            return _auto.infer(
-                model, choice.reason, start, known.given, workers, deadline, progress
-            )
-        return _loopy.infer(
-            model, loopy, choice.reason, known.given, workers, watch.left(), progress
-        )
+            return _auto.infer(model, choice.reason, start, known.given, workers, watch)
+        return _loopy.infer(model, loopy, choice.reason, known.given, workers, watch, progress)
     if choice.method == "exact" and choice.tree is None:
-        return _loopy.two_passes(model, choice.reason, known.given, workers, watch.left(), progress)
+        return _loopy.two_passes(model, choice.reason, known.given, workers, watch, progress)
     if choice.tree is None:
         limit = as_limit(memory_limit)
         return infer_islands(model, zeta, rounds, workers, known, limit, watch)
@@ -300,7 +296,7 @@ def mass(
     """Return the log partition function, and what the tree was conditioned on, if at all."""
     watch = Watch(None, progress)
     if without_cycles(model, None):
-        found = _loopy.two_passes(model, "", model.evidence, workers, None, progress)
+        found = _loopy.two_passes(model, "", model.evidence, workers, watch, progress)
         return float(found.log_z), ""
     pendant = _taken_apart(model, None, workers, watch)
     if pendant is not None:

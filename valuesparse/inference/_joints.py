@@ -93,7 +93,7 @@ def entropy(graph: FactorGraph, threads: int | None, limit: int) -> float:
     if structured_factors(graph):
         held = split(graph, graph.evidence).held
         if network_of(graph).is_forest(held):
-            found = two_passes(graph, "", graph.evidence, resolve(threads), None, None)
+            found = two_passes(graph, "", graph.evidence, resolve(threads))
             return found.entropy()
     tree = JunctionTree._of_call(graph, None, limit, NOBODY)
     log_z, score, magnitude = tree._expected(resolve(threads), NOBODY)

@@ -26,7 +26,7 @@ from valuesparse.inference._network import (
     network_of,
 )
 from valuesparse.inference._trw import best_forest, probabilities, shares
-from valuesparse.inference._watch import Watch
+from valuesparse.inference._watch import NOBODY, Watch
 from valuesparse.models import FactorGraph
 from valuesparse.results import GraphResult
 
@@ -46,11 +46,11 @@ def infer(
     reason: str,
     evidence: dict[int, Any],
     workers: int,
-    deadline: float | None,
-    progress: Callable[[int, int], object] | None,
+    watch: Watch = NOBODY,
+    progress: Callable[[int, int], object] | None = None,
 ) -> GraphResult:
     """Return beliefs and the free energy that `method` gives."""
-    task = LoopyCall.of(model, evidence, Watch(deadline, None))
+    task = LoopyCall.of(model, evidence, watch.uncounted())
     if isinstance(method, (MeanField, StructuredMeanField)):
         ascend = _mean_field.naive if isinstance(method, MeanField) else _mean_field.structured
         return ascend(task, reason, method, workers, progress)
@@ -69,7 +69,14 @@ def infer(
                 chosen = best_forest(task, *task.beliefs(native, messages, workers)[:2])
                 rho += 2.0 / (step + 4.0) * (np.isin(np.arange(rho.size), chosen) - rho)
     iterations = len(residuals)
-    if not converged:
+    far = task.far(messages) if converged else 0.0
+    if far:
+        converged = False
+        reason += (
+            f"; a message has grown to {far:.2g}, beyond all scores, where it no longer changes: "
+            "beliefs and log_z are not those of a fixed point (damping= may help)"
+        )
+    elif not converged:
         reason += (
             f"; the messages still changed by {residuals[-1]:.2g} after {iterations} iterations, "
             "so beliefs and log_z are not those of a fixed point (damping= may help)"
@@ -94,11 +101,11 @@ def two_passes(
     reason: str,
     evidence: dict[int, Any],
     workers: int,
-    deadline: float | None,
-    progress: Callable[[int, int], object] | None,
+    watch: Watch = NOBODY,
+    progress: Callable[[int, int], object] | None = None,
 ) -> GraphResult:
     """Return the exact marginals of a graph without cycles, whatever its factors are."""
-    found = infer(model, _passes(model), reason, evidence, workers, deadline, progress)
+    found = infer(model, _passes(model), reason, evidence, workers, watch, progress)
     return found.replaced(
         method="exact", reason=reason, converged=True, stats={}, residuals=np.empty(0)
     )
@@ -167,6 +174,7 @@ def decode(
         converged, *_ = task.run(
             native, messages, method, best=True, workers=workers, progress=watch.progress
         )
+        converged = converged and not task.far(messages)
         dead, states, score = native.assign(task.local, messages, workers, watch.left(), watch.late)
         if dead >= 0:
             raise task.impossible()

@@ -308,19 +308,20 @@ def _first_field(
         )
     known = structured_of(model, network)
     # Structured factors of other kinds are others, tables of the same variables are one factor.
-    place = {
-        (tuple(sorted(network.scope(g))), repr(known.get(g))): g for g in range(network.n_groups)
-    }
+    place: dict[tuple[tuple[int, ...], str], list[int]] = {}
+    for g in reversed(range(network.n_groups)):  # alike ones are taken in their order
+        place.setdefault((tuple(sorted(network.scope(g))), repr(known.get(g))), []).append(g)
     flat = np.zeros(network.native.table_entries)
     ends = network.native.table_at
     forest = []
     for scope, table in parts:
         kind = repr(table if isinstance(table, Structured) else None)
-        group = place.get((tuple(sorted(scope)), kind))
-        if group is None:
+        groups = place.get((tuple(sorted(scope)), kind))
+        if not groups:
             raise ValueError(
                 f"start has a factor of the variables {list(scope)}, and the graph has none"
             )
+        group = groups.pop()
         forest.append(group)
         if isinstance(table, Structured):
             continue

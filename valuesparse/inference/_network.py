@@ -36,6 +36,8 @@ __all__ = [
 Array = npt.NDArray[Any]
 
 #: The log of a zero in messages that were computed for other evidence: it may not be one any more.
+#: So much larger than all scores together no message of a fixed point is.
+_FAR = 2.0**30
 _DOUBTED = -30.0
 
 
@@ -202,6 +204,20 @@ class LoopyCall(NamedTuple):
         if dead >= 0:
             raise self.impossible()
         return converged, residuals, updates, log_z
+
+    def far(self, messages: Array) -> float:
+        """Return the size of the largest message where that is beyond all scores, else 0.
+
+        Such a message goes round a cycle and grows. In the end sums with it no longer change, which
+        is no convergence.
+        """
+        lowest = float(messages.min(initial=0.0))
+        if lowest == -np.inf:
+            lowest = float(messages.min(initial=0.0, where=messages > -np.inf))
+        if lowest > -_FAR:
+            return 0.0
+        own = np.abs(self.local[self.local > -np.inf]).sum()
+        return -lowest if lowest < -_FAR * (1.0 + self.network.magnitude + own) else 0.0
 
     def beliefs(
         self, native: _messages.Network, messages: Array, workers: int = 1

@@ -225,8 +225,7 @@ class Pendant:
             p = marginals[v]
             given[v] = np.full(p.shape, -np.inf)
             np.subtract(np.log(p, where=p > 0.0, out=given[v]), mu, where=p > 0.0, out=given[v])
-        left = self.watch.left()
-        return _loopy.two_passes(self.parts.trees, "", given, self.workers, left, None)
+        return _loopy.two_passes(self.parts.trees, "", given, self.workers, self.watch)
 
     def whole(self, core: GraphResult, method: str, reason: str, limit: int) -> GraphResult:
         """Return the result of the graph, given that of its core."""

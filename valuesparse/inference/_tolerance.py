@@ -243,7 +243,7 @@ def _for_a_price(
 
     def take_rest(rows: slice, found: Array) -> None:
         watch.left()
-        take(np.arange(n)[rows][rest[rows]], found[rest[rows]])
+        take(rows.start + np.flatnonzero(rest[rows]), found[rest[rows]])
 
     block, some = (max(1, size // (8 * k)) for size in (_OWN_BYTES, _BOUGHT_BYTES))
     proof = local(model, block, workers, take_rest)

@@ -104,8 +104,9 @@ def decode(
 
     Notes
     -----
-    Ties go to the lowest label; the first row of `n_best` is the answer without it. The recursion
-    is max-sum, in the log-potentials themselves: no exponentials, and −inf stays exact.
+    Ties go to the lowest label, of the last position first (trees: of the root); the first row of
+    `n_best` is the answer without it. The recursion is max-sum, in the log-potentials themselves:
+    no exponentials, and −inf stays exact.
 
     Rounding ("lp", "ad3"): structured factors decide one after the other, each by `best` with the
     gain P(y = 1) − ½ of its variables and what was decided before; other variables take the better

@@ -267,7 +267,9 @@ def _variable(text: _BifText, match: re.Match[str]) -> tuple[_Variable, int]:
     if close < 0 or "{" in text.text[brace + 1 : close]:
         raise text.error(begin, chunk, "a closing brace is missing")
     listed = text.text[brace + 1 : end]
-    words = listed.split(",") if "," in listed else listed.split()
+    # The name of an only state may have blanks, as those between commas.
+    whole = "," in listed or int(kind[1]) == 1
+    words = listed.split(",") if whole else listed.split()
     states = tuple(word.strip() for word in words if word.strip())
     for state in states:
         _name(text, state, brace + 1, chunk)

@@ -87,7 +87,7 @@ class Variables:
         """
         if self._number is not None:
             try:
-                return self._number[name]
+                return self._number[_unwrapped(name)]
             except (KeyError, TypeError):
                 index = _index(name, len(self.cardinalities))
                 if index is not None:
@@ -134,7 +134,7 @@ class Variables:
         named = self.states[variable]
         if named is not None:
             try:
-                return self._numbers_of(variable)[state]
+                return self._numbers_of(variable)[_unwrapped(state)]
             except (KeyError, TypeError):
                 index = _index(state, len(named))
                 if index is not None:
@@ -200,7 +200,7 @@ class Variables:
     def has_state(self, variable: int, value: Any) -> bool:
         """Whether this is the name of a state."""
         try:
-            return value in self._numbers_of(variable)
+            return _unwrapped(value) in self._numbers_of(variable)
         except TypeError:  # it has no hash
             return False
 
@@ -216,6 +216,11 @@ class Variables:
 
     def _shape(self, scope: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(map(self.cardinalities.__getitem__, scope))
+
+
+def _unwrapped(value: Any) -> Any:
+    """Return the one entry of an array without dimensions, which has no hash."""
+    return value.item() if isinstance(value, np.ndarray) and not value.ndim else value
 
 
 def _index(value: Any, below: int) -> int | None:

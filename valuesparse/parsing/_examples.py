@@ -39,13 +39,12 @@ CONSTRAINTS = ("tree", "projective")
 BITS = 14
 
 
-def as_order(order: int, least: int = 1) -> int:
+def as_order(order: Any, least: int = 1) -> int:
     """Return the order of a model; 0 is that of a pruner, whose arcs have fewer features."""
-    if isinstance(order, (int, np.integer)) and not isinstance(order, bool) and (
-        least <= order <= 2
-    ):  # fmt: skip
-        return int(order)
-    raise ValueError(f"order must be 1 or 2, not {order!r}")
+    whole = isinstance(order, (int, np.integer)) and not isinstance(order, bool)
+    if not whole or not least <= order <= 2:
+        raise ValueError(f"order must be 1 or 2, not {order!r}")
+    return int(order)
 
 
 def as_bits(bits: int) -> int:

@@ -64,9 +64,7 @@ def require_used(method: str, given: Iterable[str], called: Callable[[str], str]
             f"{called(objectives[0])} takes the place of {called('threshold')}: give one of them"
         )
     if len(objectives) > 1:
-        raise ValueError(
-            f"one of {' and '.join(map(called, objectives))} can be given, not both"
-        )
+        raise ValueError(f"one of {' and '.join(map(called, objectives))} can be given, not both")
     if objectives and "max_rounds" in given:
         raise ValueError(
             f"{called(objectives[0])} chooses pairs once, an objective is for one round: leave "

@@ -279,7 +279,7 @@ class Beliefs:
         if many.size:
             assert self.links.within is not None
             pairs = self.links.within.of(scopes[many], holder, rough[many])
-            joint[many] = pairs.reshape(many.size, 4)
+            joint[many] = pairs
             exact[many] = self.exact
         for row, own in zip(
             rows.tolist(), self.joints.of([tuple(s) for s in scopes[rows].tolist()]), strict=True
@@ -303,7 +303,7 @@ class Beliefs:
         if many.size:
             assert self.links.within is not None
             own = self.links.within.of(scopes[many], holder, np.zeros(many.size, dtype=np.bool_))
-            joint[many] = self.joints.log_of(own).reshape(-1, 4)
+            joint[many] = self.joints.log_of(own)
         sets = [tuple(s) for s in scopes[rows].tolist()]
         for row, found in zip(rows.tolist(), self.joints.logs_of(sets), strict=True):
             if found is not None:
@@ -392,7 +392,7 @@ class Beliefs:
             mu[row] = min(1.0, float(held.joints[q][where_of(block, row)].sum()))
         many = held.many_rows
         fires = masks_of(block, many)
-        mu[many] = np.minimum(held.many.sum(axis=(1, 2), where=fires), 1.0)
+        mu[many] = np.minimum(held.many.sum(axis=1, where=fires), 1.0)
         if not sides:
             part = FeaturePart(at, block.weights, mu, held.exact, np.empty(0), NO_TINY)
             return part, many
@@ -405,7 +405,7 @@ class Beliefs:
         for row, q in zip(held.rows.tolist(), held.which.tolist(), strict=True):
             if mu[row] > 0.5:
                 off[row] = held.joints[q].sum(where=~mask_of(block, row, held.joints[q].shape))
-        off[many] = held.many.sum(axis=(1, 2), where=~fires)
+        off[many] = held.many.sum(axis=1, where=~fires)
         np.minimum(off, 1.0, out=off)
         digits = np.ones(len(block), dtype=np.bool_)
         digits[many[rough[many]]] = False
@@ -444,7 +444,7 @@ class Beliefs:
                 found[row, side] = np.logaddexp.reduce(held.joints[q][mask], initial=-np.inf)
         many = masks_of(block, rows[held.many_rows])
         for side, mask in enumerate((~many, many)):
-            cells = np.where(mask, held.many, -np.inf).reshape(many.shape[0], 4)
+            cells = np.where(mask, held.many, -np.inf)
             found[held.many_rows, side] = np.logaddexp.reduce(cells, axis=1)
         if not self.exact:
             # A sum may have lost a term that is no zero: beliefs tell, and the sum does not.
@@ -454,8 +454,8 @@ class Beliefs:
                 joint = held.joints[q]
                 zero[row] = self._zeros_of(joint.reshape(1, -1), scopes[[row]], joint.shape)[0]
             if held.many_rows.size:
-                own = held.many.reshape(-1, 4)
-                zero[held.many_rows] = self._zeros_of(own, scopes[held.many_rows], (2, 2))
+                own = scopes[held.many_rows]
+                zero[held.many_rows] = self._zeros_of(held.many, own, (2,) * own.shape[1])
             self._note(zero)
         return found
 
@@ -468,7 +468,7 @@ class Beliefs:
     ) -> HeldJoints:
         """Return what is no product of beliefs; `rough`: where joints may err by 1e-11."""
         none: Array = np.empty(0, dtype=np.int64)
-        pairs = np.empty((0, 2, 2))
+        pairs = np.empty((0, 1 << scopes.shape[1]))
         if not (self.exact or self._loopy):
             return HeldJoints(none, none, [], np.zeros(len(scopes), dtype=np.bool_), none, pairs)
         exact = np.zeros(len(scopes), dtype=np.bool_)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse.models._blocks import structured_factors, wide_tables
-from valuesparse.relaxed._within import Within
+from valuesparse.relaxed._within import MOST, Within
 from valuesparse.results import GraphResult
 
 __all__ = ["Links"]
@@ -38,7 +38,7 @@ class Links:
         part = result.part()
         own = structured_factors(part)
         #: Scopes of tables, which have the joint of any of their variables; structured factors have
-        #: those of two.
+        #: those of a few.
         self._tables = wide_tables(part)
         structured = [np.array(f.scope, dtype=np.int64) for f in own.values()]
         self._structured = [_mask(n, scope) for scope in structured]
@@ -82,7 +82,7 @@ class Links:
 
     def holders(self, scopes: Array) -> Array:
         """Return which structured factor has the joint of each row: -1 where none, or a table."""
-        if self.within is None or scopes.shape[1] != 2:
+        if self.within is None or not 2 <= scopes.shape[1] <= MOST:
             return np.full(len(scopes), -1, dtype=np.int64)
         holder = self.within.holder(scopes)
         rows = np.flatnonzero(holder >= 0)
@@ -112,8 +112,11 @@ class Links:
 
     def _held(self, scopes: Array) -> npt.NDArray[np.bool_]:
         held = self.in_table(scopes)
-        for inside in self._structured if scopes.shape[1] == 2 else []:
-            held |= inside[scopes[:, 0]] & inside[scopes[:, 1]]
+        for inside in self._structured if scopes.shape[1] <= MOST else []:
+            both = inside[scopes[:, 0]] & inside[scopes[:, 1]]
+            for a in range(2, scopes.shape[1]):
+                both &= inside[scopes[:, a]]
+            held |= both
         return held
 
     @cached_property

@@ -69,8 +69,8 @@ class TableGroup(NamedTuple):
 class HeldJoints(NamedTuple):
     """Rows whose variables are no product of beliefs, and their joints.
 
-    `which` and `joints`: of rows that are looked up one by one. `many` (m, 2, 2): of `many_rows`,
-    pairs within structured factors. `exact` (all rows,).
+    `which` and `joints`: of rows that are looked up one by one. `many` (m, 2^k): of `many_rows`,
+    those within structured factors. `exact` (all rows,).
     """
 
     rows: Array
@@ -98,14 +98,15 @@ def mask_of(block: Features, row: int, shape: tuple[int, ...]) -> npt.NDArray[np
 
 
 def masks_of(block: Features, rows: Array) -> npt.NDArray[np.bool_]:
-    """Return the entries of joints of two binary variables for which some features fire."""
+    """Return the entries (rows, 2^k) of joints of binary variables for which features fire."""
+    k = block.scopes.shape[1]
     if not rows.size:
-        return np.zeros((0, 2, 2), dtype=np.bool_)
+        return np.zeros((0, 1 << k), dtype=np.bool_)
     if block.fires is not None:
-        return np.broadcast_to(block.fires, (rows.size, 2, 2))
+        return np.broadcast_to(block.fires.reshape(-1), (rows.size, 1 << k))
     assert block.assignments is not None
-    masks = np.zeros((rows.size, 2, 2), dtype=np.bool_)
-    masks[np.arange(rows.size), block.assignments[rows, 0], block.assignments[rows, 1]] = True
+    masks = np.zeros((rows.size, 1 << k), dtype=np.bool_)
+    masks[np.arange(rows.size), block.assignments[rows] @ (1 << np.arange(k)[::-1])] = True
     return masks
 
 

@@ -1,7 +1,8 @@
-"""Joints of two variables that a structured factor holds, many at once."""
+"""Joints of a few variables that a structured factor holds, many at once."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -13,7 +14,7 @@ from valuesparse.factors import Structured
 from valuesparse.models._blocks import structured_factors
 from valuesparse.results import GraphResult
 
-__all__ = ["DOUBT", "ROUGH", "Within"]
+__all__ = ["DOUBT", "MOST", "ROUGH", "Within"]
 
 Floats = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
@@ -23,10 +24,12 @@ Array = npt.NDArray[Any]
 ROUGH = 4.0
 #: The error of such a gain is at most this times e^|θ|.
 DOUBT = 2e-11
+#: The most variables of a structured factor whose joint is made: it takes 2^(k − 1) runs.
+MOST = 8
 
 
 class Within:
-    """Beliefs of the structured factors of a result about two of their variables.
+    """Beliefs of the structured factors of a result about a few of their variables.
 
     Parameters
     ----------
@@ -58,7 +61,7 @@ class Within:
         return [(p, c) for _, p, c in found]
 
     def holder(self, scopes: Array) -> Array:
-        """Return the first factor that holds both variables of each row, or -1; (m, 2) -> (m,)."""
+        """Return the first factor that holds all variables of each row, or -1; (m, k) -> (m,)."""
         found = np.full(len(scopes), -1, dtype=np.int64)
         for i in reversed(range(len(self._asked))):
             place = self._asked[i][2]
@@ -71,12 +74,14 @@ class Within:
             yield list(factor.scope), np.stack([c, p], axis=1)
 
     def of(self, scopes: Array, holder: Array, rough: npt.NDArray[np.bool_]) -> Floats:
-        """Return the joint of each row's variables, (m, 2) -> (m, 2, 2).
+        """Return the joint of each row's variables, (m, k) -> (m, 2^k).
 
-        Where `rough` they may err by 1e-11; elsewhere each entry has its digits, for which every
-        first variable costs two runs of the factor's `sum_product`.
+        Where `rough` those of pairs may err by 1e-11; elsewhere each entry has its digits, for
+        which all states of the other variables but the last cost a run of the factor's
+        `sum_product` each.
         """
-        joint = np.empty((len(scopes), 2, 2))
+        joint = np.empty((len(scopes), 1 << scopes.shape[1]))
+        rough = rough & (scopes.shape[1] == 2)
         for i, (factor, messages, place) in enumerate(self._asked):
             here = holder == i
             rows = np.flatnonzero(here & rough)
@@ -85,7 +90,7 @@ class Within:
                 joint[rows] = _at_once(factor, messages, pairs, *self._on_off[i])
             rows = np.flatnonzero(here & ~rough)
             if rows.size:
-                joint[rows] = _one_by_one(factor, messages, place[scopes[rows]])
+                joint[rows] = _state_by_state(factor, messages, place[scopes[rows]])
         return joint
 
 
@@ -102,21 +107,25 @@ def _at_once(factor: Structured, messages: Floats, pairs: Array, p: Floats, c: F
     # P(neither) = P(a off) - P(b on, a off).
     neither = c[pairs[:, 0]] - (b - both)
     cells = np.stack([neither, b - both, a - both, both], axis=1)
-    return np.maximum(cells, 0.0, out=cells).reshape(-1, 2, 2)
+    return np.maximum(cells, 0.0, out=cells)
 
 
-def _one_by_one(factor: Structured, messages: Floats, pairs: Array) -> Floats:
-    """Return joints of places (m, 2): P(a) P(b | a), both states of a being held in turn."""
-    joint = np.empty((len(pairs), 2, 2))
-    order = np.argsort(pairs[:, 0], kind="stable")
-    firsts, starts = np.unique(pairs[order, 0], return_index=True)
-    for a, rows in zip(firsts.tolist(), np.split(order, starts[1:]), strict=True):
-        held = np.repeat(messages[None], 2, axis=0)
-        held[0, a, 1] = held[1, a, 0] = -np.inf
-        runs = [factor.checked_sum_product(m) for m in held]
+def _state_by_state(factor: Structured, messages: Floats, places: Array) -> Floats:
+    """Return joints of places (m, k): P(a) P(b | a), all states of a, the first k - 1, in turn."""
+    m, k = places.shape
+    joint = np.empty((m, 1 << (k - 1), 2))
+    firsts, which = np.unique(places[:, :-1], axis=0, return_inverse=True)
+    which = which.reshape(-1)
+    for i, first in enumerate(firsts.tolist()):
+        rows = np.flatnonzero(which == i)
+        runs = []
+        for states in itertools.product((0, 1), repeat=k - 1):
+            held = messages.copy()
+            held[first, [1 - x for x in states]] = -np.inf
+            runs.append(factor.checked_sum_product(held))
         mass = np.array([run[0] for run in runs])
-        share = np.exp(mass - np.logaddexp(mass[0], mass[1]))
+        share = np.exp(mass - np.logaddexp.reduce(mass))
         for x, (_, p, c) in enumerate(runs):
-            joint[rows, x, 0] = share[x] * c[pairs[rows, 1]]
-            joint[rows, x, 1] = share[x] * p[pairs[rows, 1]]
-    return joint
+            joint[rows, x, 0] = share[x] * c[places[rows, -1]]
+            joint[rows, x, 1] = share[x] * p[places[rows, -1]]
+    return joint.reshape(m, -1)

@@ -53,9 +53,10 @@ def gain(
     For a feature (RS10, Proposition 1):
     :math:`g = \log(1 - \mu + \mu e^\theta) - \mu \theta`; for a general table Ψ
     :math:`g = \log E[\Psi] - E[\log \Psi]`. μ comes from the joint where the engine has it (the
-    variables are independent, or a factor that was used holds them), else from the product of
-    beliefs, and the gain is an approximation. Structured factors tell the joints of all pairs at
-    once where tables differ by at most 4 within; such a gain errs by less than 1e-9.
+    variables are independent, or a factor that was used holds them, a structured one up to 8), else
+    from the product of beliefs, and the gain is an approximation. Structured factors tell the
+    joints of all pairs at once where tables differ by at most 4 within; such a gain errs by less
+    than 1e-9.
 
     Examples
     --------

@@ -110,8 +110,9 @@ class FactorResult(Result):
     def joint(self, variables: Iterable[Any], *, threads: int | None = None) -> FloatArray:
         """Return the joint marginal of a set of variables, one axis each.
 
-        Exact results, islands and mean fields have the joint of any set. Loopy inference has the
-        belief of the first factor that holds them all; ValueError where there is none.
+        Exact results, islands and mean fields have the joint of any set; exact ones of graphs with
+        structured factors that have no cycle, and loopy inference, have the belief of the first
+        factor that holds them all, and raise a ValueError where there is none.
 
         Examples
         --------
@@ -316,6 +317,15 @@ class FactorResult(Result):
         for i, factor in structured_factors(self.part()).items():
             if set(wanted) <= set(factor.scope):
                 raise _no_joint(i, factor, wanted)
+        own = structured_factors(self.part()) if self.method == "exact" else {}
+        if own:
+            i, factor = next(iter(own.items()))
+            raise ValueError(
+                f"no factor has the variables {names} in its scope: a graph with structured "
+                f"factors, such as factor {i}, {factor.described}, is answered by two passes, "
+                "which know the joint of a factor's variables only; infer(method='junction_tree') "
+                "has that of any where tables of these factors fit"
+            )
         raise ValueError(
             f"no factor has the variables {names} in its scope: method {self.method!r} knows the "
             "joint of a factor's variables only"
