@@ -86,20 +86,19 @@ double Network::finish(int64_t e, double* out) {
     double top = *std::max_element(out, out + k);
     if (!(top > -INFINITY)) return -1.0;
     Change change;
-    double most = keep > 0.0 ? -INFINITY : 0.0;
+    double most = -INFINITY, low = 0.0;
     for (int64_t x = 0; x < k; ++x) {
         out[x] -= top;
+        // A finite entry must not overflow to the -inf of an impossible value.
+        if (out[x] < -kFar && out[x] > -INFINITY) out[x] = -kFar;
         change.add(m[x], out[x]);
-        if (keep == 0.0) continue;
+        if (m[x] > -INFINITY) low = std::min(low, m[x]);
         if (out[x] > -INFINITY && m[x] > -INFINITY) out[x] += keep * (m[x] - out[x]);
         most = std::max(most, out[x]);
     }
-    for (int64_t x = 0; x < k; ++x) {
-        out[x] -= most;
-        // A finite entry must not overflow to the -inf of an impossible value.
-        if (out[x] < -kFar && out[x] > -INFINITY) out[x] = -kFar;
-    }
-    return change.get();
+    if (keep == 0.0) return change.get();
+    for (int64_t x = 0; x < k; ++x) out[x] -= most;
+    return std::max(change.get() + kRounding * low, 0.0);
 }
 
 // The messages of factor f; false when it leaves a variable no value. Their change goes to s.

@@ -87,6 +87,7 @@ VS_INLINE V message(V t, V signs, V b) {
 template <bool BEST>
 double logs(const vs::messages::PairBlock& b) {
     const V keep = V::set1(b.keep);
+    const V rounding = V::set1(b.keep > 0.0 ? vs::messages::kRounding : 0.0);
     V most = V::set1(0.0);
     for (int64_t i = 0; i < b.n; i += V::N) {
         const V j = V::load(b.coupling + i);
@@ -95,7 +96,8 @@ double logs(const vs::messages::PairBlock& b) {
         V p = message<BEST>(t, signs, V::gather(b.total, b.right + i) - y);
         V q = message<BEST>(t, signs, V::gather(b.total, b.left + i) - x);
         const V less = x - p, more = y - q;
-        most = V::max(most, V::max(magnitude(less), magnitude(more)));
+        most = V::max(most, V::max(magnitude(less) - rounding * magnitude(x),
+                                   magnitude(more) - rounding * magnitude(y)));
         p = V::fma(keep, less, p);
         q = V::fma(keep, more, q);
         p.store(b.to_left + i);

@@ -13,6 +13,9 @@
 
 namespace vs::messages {
 
+// A damped message may never come nearer to the one it follows than this share of itself.
+constexpr double kRounding = 4.44e-16;
+
 // One table: `theta` row-major over `card`, the last variable fastest.
 struct DenseTable {
     int arity;

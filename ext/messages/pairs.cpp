@@ -100,11 +100,12 @@ double Pairs::evaluate_all(int64_t e, double* out, WorkerScratch* s) const {
     for (int64_t i = 0; i < k; ++i) {
         const size_t slot = at(g->slot + i);
         const double old = ratios_ ? sent_[slot - at(2 * padded_)] : message_[slot];
+        if (std::fabs(out[i]) < INFINITY) out[i] = std::clamp(out[i], -kFar, kFar);
         if (out[i] == old) continue;
         const bool finite = std::fabs(out[i]) < INFINITY && std::fabs(old) < INFINITY;
         // A new zero counts as the rest of a double's range.
-        most = std::max(most, finite ? std::fabs(out[i] - old) : 745.0);
-        if (std::fabs(out[i]) < INFINITY) out[i] = std::clamp(out[i], -kFar, kFar);
+        const double rounding = options_.damping > 0.0 ? kRounding * std::fabs(old) : 0.0;
+        most = std::max(most, finite ? std::fabs(out[i] - old) - rounding : 745.0);
         if (finite) out[i] += options_.damping * (old - out[i]);
     }
     return most;

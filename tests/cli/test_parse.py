@@ -319,3 +319,20 @@ def test_names_are_those_of_the_package() -> None:
 
     assert tuple(IGNORABLE) == parse.COLUMNS
     assert ON_ERROR == ("stop", "skip")
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--min-size", "1", "--min-joint", "1"), "one of --min-size and --min-joint"),
+        (("--min-size", "1", "--max-rounds", "2"), "leave --max-rounds out"),
+    ],
+)
+def test_objectives_exclude_each_other_and_rounds(
+    options: tuple[str, ...], problem: str, tmp_path: Path
+) -> None:
+    for name in ("m", "a.conllu"):
+        (tmp_path / name).write_text("")
+    result = run("predict", tmp_path / "m", tmp_path / "a.conllu", *options)
+    assert result.exit_code == 2, result.output
+    assert problem in result.output

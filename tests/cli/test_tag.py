@@ -145,3 +145,20 @@ def test_where_a_model_cannot_go_is_said_at_once(tmp_path: Path) -> None:
     result = run("train", source, "-o", tmp_path / "x", "--checkpoint", damaged, "-q")
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1), result.output
     assert f"{damaged} is not a checkpoint, or it is cut off" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("tag", "m", "a", "--n-best", "3", "--marginals", "all"), "--marginals (marginals=)"),
+        (("tag", "m", "a", "--n-best", "3", "-z", "0.9"), "leave --zeta (zeta=) at 1"),
+    ],
+)
+def test_options_that_exclude_each_other_are_mistakes_of_the_command_line(
+    arguments: tuple[str, ...], problem: str, tmp_path: Path
+) -> None:
+    for name in "am":
+        (tmp_path / name).write_text(TEXT)
+    result = run(*(tmp_path / x if x in ("a", "m") else x for x in arguments))
+    assert result.exit_code == 2, result.output
+    assert problem in result.output

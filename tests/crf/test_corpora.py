@@ -155,6 +155,9 @@ def test_parquet(model: Path, tagger: Tagger, tmp_path: Path) -> None:
     train_corpus([source], tmp_path / "m", params={"max_iterations": 3})
     with pytest.raises(ValueError, match=r"word: no column 'w' in a\.parquet among id, words"):
         tag_corpus(model, [source], tmp_path / "wrong", word="w")
+    for bad in (0, ""):  # neither is what was not said
+        with pytest.raises((TypeError, ValueError), match="word"):
+            tag_corpus(model, [source], tmp_path / "wrong", word=bad)  # type: ignore[arg-type]
 
 
 def test_templates(tmp_path: Path) -> None:

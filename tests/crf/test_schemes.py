@@ -236,3 +236,7 @@ def test_the_estimator_trains_and_answers_under_constraints(rng: np.random.Gener
     crf.set_params(forbidden=[("O", "O")])
     assert not any(("O", "O") in itertools.pairwise(one) for one in crf.predict(X))
     assert crf.predict_proba(X[:1])[0].shape == (len(X[0]), len(index))
+    crf.set_params(forbidden=[])
+    pair = next(p for one in crf.predict(X) for p in itertools.pairwise(one))
+    crf.forbidden.append(pair)
+    assert not any(pair in itertools.pairwise(one) for one in crf.predict(X))

@@ -281,7 +281,7 @@ def test_from_model(tagger: Tagger, model: CrfsuiteModel) -> None:
         Tagger.from_model(wild)
 
 
-@pytest.mark.parametrize("scale", [1e4, 1e6])
+@pytest.mark.parametrize("scale", [1e4, 1e6, 1e12])
 def test_extreme_scores(scale: float, rng: np.random.Generator) -> None:
     weights = rng.normal(size=(40, 3)) * scale
     model = CrfsuiteModel(
@@ -292,7 +292,7 @@ def test_extreme_scores(scale: float, rng: np.random.Generator) -> None:
     marginals = tagger.marginals(xseq)
     np.testing.assert_allclose(marginals.sum(axis=1), 1, atol=1e-9)
     assert not np.isnan(tagger.pairwise()).any()
-    assert 0 <= tagger.probability(tagger.tag()) <= 1 + 1e-6
+    assert 0 <= tagger.probability(tagger.tag()) <= 1
 
 
 def test_levels_may_change(tagger: Tagger, rng: np.random.Generator) -> None:

@@ -406,3 +406,9 @@ def test_what_best_of_users_returns_is_checked(answer: Any, words: str) -> None:
     graph.add(factor)
     with pytest.raises(ValueError, match=words):
         vs.decode(graph)
+
+
+@pytest.mark.parametrize("mask", [[True, False], [0, True], [np.True_]])
+def test_a_mask_is_no_list_of_places(mask: list[object]) -> None:
+    with pytest.raises(TypeError, match="negated must hold places"):
+        vs.factors.Xor(0, 1, negated=mask)  # type: ignore[arg-type]

@@ -312,3 +312,13 @@ def test_the_oracle_agrees_where_nothing_is_huge():
     cards, factors, _ = random_tables(np.random.default_rng(1), 1.0)
     want = log_sum(log_joint(cards, factors, {}))
     assert vs.infer(graph_of(cards, factors)).log_z == pytest.approx(want)
+
+
+@pytest.mark.parametrize("scale", [1e4, 1e8, 1e12])
+def test_no_probability_is_above_one(scale: float) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        unary, table = scale * rng.normal(size=(30, 2)), scale * rng.normal(size=(2, 2))
+        for model in (vs.Chain(unary, table), vs.Tree(np.arange(30) - 1, unary, table)):
+            found = vs.log_prob(model, vs.decode(model).states)
+            assert -1.0 < found[0] <= 0.0

@@ -210,3 +210,29 @@ def test_free_energies_survive_messages_that_grow_round_a_cycle(pairs: bool) -> 
     assert r.converged
     np.testing.assert_allclose(r.log_z, exact.log_z, atol=1e-8)
     assert r.entropy() == pytest.approx(0.0, abs=1e-8)
+
+
+def test_equal_factors_are_told_apart_where_mean_field_begins_anew() -> None:
+    graph = vs.FactorGraph([2] * 3)
+    graph.add([0, 1], np.eye(2))
+    graph.add([1, 2], [[0.0, 0.3], [0.2, 0.0]])
+    for _ in range(3):
+        graph.add(vs.factors.Or(0))
+    r = vs.infer(graph, method="structured_mean_field")
+    assert r.log_z == pytest.approx(vs.infer(graph).log_z)
+    again = vs.infer(graph, method=vs.StructuredMeanField(start=r))
+    assert again.log_z == pytest.approx(r.log_z)
+    chosen = vs.select(graph, min_divergence=1, solver="structured_mean_field")
+    assert len(chosen.factors) == 4
+
+
+def test_a_joint_that_two_passes_do_not_know_names_what_does() -> None:
+    graph = vs.FactorGraph([2] * 3)
+    graph.add(vs.factors.Xor(0, 1))
+    graph.add([1, 2], np.eye(2))
+    r = vs.infer(graph)
+    assert r.exact
+    with pytest.raises(ValueError, match=r"such as factor 0, a Xor.*method='junction_tree'"):
+        r.joint([0, 2])
+    found = vs.infer(graph, method="junction_tree").joint([0, 2])
+    assert found.sum() == pytest.approx(1.0)

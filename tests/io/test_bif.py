@@ -391,3 +391,14 @@ def test_missing_extra_names_the_command(monkeypatch: pytest.MonkeyPatch) -> Non
     assert vs.read_bif(MODEL.encode()).n_variables == 2
     with pytest.raises(MissingExtraError, match=r'pip install "valuesparse\[pgmpy\]"'):
         vs.to_pgmpy(vs.FactorGraph([2]))
+
+
+def test_an_only_state_may_have_blanks() -> None:
+    graph = vs.FactorGraph({"a": ["the only one"], "b": ["x", "y"]})
+    graph.add_cpt("a", [], [1.0])
+    graph.add_cpt("b", ["a"], [[0.25, 0.75]])
+    file = io.StringIO()
+    vs.write_bif(graph, file)
+    found = vs.read_bif(file.getvalue().encode())
+    assert found.states == graph.states
+    assert np.array_equal(vs.infer(found)["b"], vs.infer(graph)["b"])

@@ -240,3 +240,9 @@ def test_a_state_stays_as_it_was() -> None:
     other.restore(state)
     again = iter(other)
     assert [next(again).loss for _ in range(6)] == expected
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
+def test_a_diagonal_is_positive_and_finite(bad: float) -> None:
+    with pytest.raises(ValueError, match=r"diagonal\[1\] is .*positive and finite"):
+        Lbfgs(rosenbrock, np.zeros(3), diagonal=np.array([1.0, bad, 1.0]))

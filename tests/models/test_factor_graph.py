@@ -434,3 +434,10 @@ def test_log_likelihoods_may_stand_in_a_column_of_pandas() -> None:
         for value in (pandas.Series([0.0, -1.0]), np.array([0.0, -1.0]), [0.0, -1.0]):
             found = vs.infer(graph, evidence={0: value})[0]
             np.testing.assert_allclose(found, vs.infer(graph, likelihood={0: [1, np.exp(-1)]})[0])
+
+
+def test_an_array_without_dimensions_is_its_entry() -> None:
+    graph = vs.FactorGraph({"a": [1, 0], 1: ["x"], 0: ["y"]})
+    graph.add(["a"], [0.0, 0.0])
+    assert vs.infer(graph, evidence={"a": np.array(1)})["a"].tolist() == [1.0, 0.0]
+    assert [graph.variable(x) for x in (1, np.int64(1), np.array(1), np.array(0))] == [1, 1, 1, 2]

@@ -108,3 +108,52 @@ def test_probabilities_are_those_of_the_method(
 def test_a_program_without_variables_has_a_point() -> None:
     found = vs.decode(vs.FactorGraph([]), method="lp")
     assert (found.states.size, found.score, found.integral) == (0, 0.0, True)
+
+
+@pytest.mark.parametrize("label", ["", "a\rb", "a\tb", "\ud800"])
+def test_labels_that_no_model_file_holds_are_refused_before_training(label: str) -> None:
+    sentences = [
+        vs.parsing.Sentence(["x", "y"], heads=[2, 0], labels=["a", "root"]),
+        vs.parsing.Sentence(["x", "y"], heads=[2, 0], labels=["a", label]),
+    ]
+    with pytest.raises(ValueError, match="treebank: sentence 2, label of word 2: it"):
+        train(sentences, order=1, epochs=1, bits=6)
+
+
+def test_too_many_labels_are_refused_before_training() -> None:
+    many = [
+        vs.parsing.Sentence(["x"] * 100, heads=[0] * 100, labels=[f"l{i}.{k}" for k in range(100)])
+        for i in range(101)
+    ]
+    with pytest.raises(ValueError, match=r"treebank has 10,100 labels; a parser takes 10,000"):
+        train(many, order=1, epochs=1, bits=6)
+    long = [vs.parsing.Sentence(["x"], heads=[0], labels=["l" * (1 << 20)])]
+    with pytest.raises(ValueError, match="treebank has 1 labels"):
+        train(long, order=1, epochs=1, bits=6)
+
+
+def test_numbers_of_numpy_are_numbers_and_others_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    given = {"order": np.int64(1), "bits": np.int32(6), "epochs": np.int64(1)}
+    parser = train(treebank(4), **given)
+    parser.save(path)
+    assert vs.parsing.load(path).order == 1
+    for bad in (1.0, True, np.True_, "1", 3, 0):
+        with pytest.raises(ValueError, match="order must be 1 or 2"):
+            train(treebank(4), order=bad)
+
+
+def test_a_linear_program_names_the_sentence(parsers: dict[int, Parser]) -> None:
+    some = [*treebank(2), vs.parsing.Sentence([3])]  # type: ignore[list-item]
+    for method in ("lp", "ad3"):
+        with pytest.raises(TypeError, match=r"sentences\[2\]\.forms\[0\]"):
+            list(parsers[1].parse(some, method))
+    with pytest.raises(ValueError, match="constraint must be"):
+        parsers[1].parse(some, constraint="")
+
+
+@pytest.mark.parametrize("line", ["no hash", "1-2 x", "1-2", "3\t_"])
+def test_lines_beside_the_words_are_checked_when_written(line: str, tmp_path: Path) -> None:
+    bad = vs.parsing.Sentence(["a", "b"], others=[(0, "# fine"), (1, line)])
+    with pytest.raises(ValueError, match=r"sentences\[0\]: others\[1\] is .*neither a comment"):
+        vs.parsing.write_conll([bad], tmp_path / "o.conllu")

@@ -1,14 +1,25 @@
-"""Gains of pairs of variables within structured factors, against enumerated dependency trees."""
+"""Gains of a few variables within structured factors, against enumeration."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import valuesparse as vs
-from valuesparse.factors import Feature, Features, ProjectiveTree, Table, Tree, Xor
+from valuesparse.factors import (
+    AtMostOne,
+    Budget,
+    Feature,
+    Features,
+    OrOut,
+    ProjectiveTree,
+    Table,
+    Tree,
+    Xor,
+)
 from valuesparse.relaxed import feature_gain
 
 WORDS = 3
@@ -123,3 +134,45 @@ def test_evidence_and_two_structured_factors() -> None:
     want = feature_gain([p @ states[:, pair].all(axis=1) for pair in pairs], 2.0)
     np.testing.assert_allclose(got, want, atol=1e-9)
     assert (got > 0.0).any()
+
+
+KINDS = [
+    lambda n: Xor(*range(n), negated=[0]),
+    lambda n: AtMostOne(*range(n)),
+    lambda n: OrOut(*range(n)),
+    lambda n: Budget(*range(n), budget=2),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [3, 4])
+def test_gains_of_more_variables_are_those_of_all_configurations(
+    kind: Callable[[int], vs.factors.Structured], size: int
+) -> None:
+    rng = np.random.default_rng(size)
+    n = 5
+    factor = kind(n)
+    scores = rng.normal(size=n)
+    graph = vs.FactorGraph([2] * n)
+    graph.add_features(Features(np.arange(n)[:, None], scores))
+    graph.add(factor)
+    states = np.array(list(itertools.product((0, 1), repeat=n)))
+    states = states[factor.log_potential(states) == 0.0]
+    p = np.exp(states @ scores - np.logaddexp.reduce(states @ scores))
+    scopes = np.array(list(itertools.permutations(range(n), size)))
+    scopes = scopes[rng.choice(len(scopes), 12, replace=False)]
+    block = Features(scopes, rng.normal(size=12), assignments=rng.integers(0, 2, size=scopes.shape))
+    fires = Features(scopes, rng.normal(size=12), fires=rng.random((2,) * size) < 0.4)
+    tables = [Table(scope, rng.normal(size=(2,) * size)) for scope in scopes.tolist()]
+    tables.append(Table(scopes[0].tolist(), np.where(rng.random((2,) * size) < 0.3, -900.0, 0.0)))
+    r = vs.infer(graph)
+    for asked in (block, fires, tables):
+        want = [gain_by_hand(asked[i], states, p) for i in range(len(asked))]
+        np.testing.assert_allclose(vs.gain(graph, asked, r), want, rtol=1e-9, atol=1e-11)
+        ranked = np.unique(want)
+        at = int(np.diff(ranked).argmax())
+        chosen = vs.relax(
+            graph, candidates=lambda _, a=asked: a if a is tables else [a], max_rounds=1,
+            threshold=float(ranked[at : at + 2].mean()),
+        )  # fmt: skip
+        assert chosen.stats["added"] == sum(np.array(want) > ranked[at : at + 2].mean())

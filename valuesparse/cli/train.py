@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from valuesparse.cli._models import one_line_errors, usage_errors
+from valuesparse.cli._models import one_line_errors
 from valuesparse.cli._options import constraints_option, quiet_option
 from valuesparse.cli._reading import reading
 from valuesparse.cli._streams import Input, Target, delivering, is_standard, say
@@ -83,16 +83,8 @@ def train(
     """  # noqa: D301 (click takes the backspace itself)
     from rich.console import Console
 
-    from valuesparse.crf import Trainer
     from valuesparse.crf.corpora import train_corpus
 
-    if dev is not None and options["checkpoint"] is not None:
-        raise click.UsageError(
-            "--dev and --checkpoint: say one of them, since a checkpoint does not keep the best "
-            "weights so far"
-        )
-    with usage_errors():
-        Trainer(options["algorithm"], options["params"], verbose=False)
     console = Console(stderr=True, highlight=False, quiet=quiet)
     with one_line_errors(None), console.status("Reading") as status:
 

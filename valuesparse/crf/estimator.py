@@ -152,7 +152,7 @@ calibration_max_trials : optional
     training_log_: Any = None
     _model: bytes | None = None
     _tagger: Tagger | None = None
-    _told: tuple[Any, ...] = (None, None)  # the constraints of `_tagger`
+    _told = ""  # the constraints of `_tagger`
     _parsed: ParsedDump | None = None
     _file: FileResource | None = None
 
@@ -367,7 +367,7 @@ calibration_max_trials : optional
     @property
     def tagger_(self) -> Tagger | None:
         """The tagger that answers; None before there is a model."""
-        if self._tagger is None or self._told != self._constrained():
+        if self._tagger is None or self._told != repr((self.constraints, self.forbidden)):
             source = self.model_filename if self._model is None else self._model
             if isinstance(source, bytes) or (source is not None and os.path.exists(source)):
                 model = source if isinstance(source, bytes) else read_file(source)
@@ -439,13 +439,8 @@ calibration_max_trials : optional
     def _tagger_of(self, model: bytes) -> Tagger:
         tagger = Tagger(constraints=self.constraints, forbidden=self.forbidden)
         tagger.open_inmemory(model)
-        self._told = self._constrained()
+        self._told = repr((self.constraints, self.forbidden))  # lists may change in place
         return tagger
-
-    def _constrained(self) -> tuple[Any, ...]:
-        """Return the constraints of now: a list of pairs may be changed in place."""
-        pairs = self.forbidden
-        return self.constraints, list(pairs) if isinstance(pairs, list) else pairs
 
     def _trainer(self) -> Any:
         names = _NAMES | {name: name for name in _SAME}

@@ -19,6 +19,7 @@ from valuesparse.inference._methods import (
     refuse,
 )
 from valuesparse.inference._network import (
+    LIMIT,
     Held,
     LoopyCall,
     MessageState,
@@ -70,7 +71,11 @@ def infer(
                 rho += 2.0 / (step + 4.0) * (np.isin(np.arange(rho.size), chosen) - rho)
     iterations = len(residuals)
     far = task.far(messages) if converged else 0.0
-    if far:
+    # Where all messages that grow have come to their end, beliefs are those of the limit. No bound
+    # follows from it.
+    if far >= LIMIT and isinstance(method, BP):
+        reason += f"; messages grew round a cycle to their limit of {LIMIT:g}"
+    elif far:
         converged = False
         reason += (
             f"; a message has grown to {far:.2g}, beyond all scores, where it no longer changes: "
@@ -174,7 +179,8 @@ def decode(
         converged, *_ = task.run(
             native, messages, method, best=True, workers=workers, progress=watch.progress
         )
-        converged = converged and not task.far(messages)
+        far = task.far(messages)
+        converged = converged and (not far or (far >= LIMIT and isinstance(method, BP)))
         dead, states, score = native.assign(task.local, messages, workers, watch.left(), watch.late)
         if dead >= 0:
             raise task.impossible()

@@ -123,7 +123,8 @@ class BP(_Messages):
     damping : float, default 0
         In [0, 1): the share of the old message (of its logarithm) that a new one keeps.
     tolerance : float, default 1e-6
-        It has converged when no log-ratio of two entries of a message changes by more.
+        It has converged when no log-ratio of two entries of a message would change by more without
+        damping.
     max_iterations : int, default 1000
         Iterations after which it stops; ``r.converged`` says whether it had to. An iteration of
         "residual" and "rounds" is as many messages as there are.

@@ -23,6 +23,7 @@ from valuesparse.models._evidence import soft_sum
 from valuesparse.results import GraphResult
 
 __all__ = [
+    "LIMIT",
     "Held",
     "LoopyCall",
     "MessageState",
@@ -38,6 +39,8 @@ Array = npt.NDArray[Any]
 #: The log of a zero in messages that were computed for other evidence: it may not be one any more.
 #: So much larger than all scores together no message of a fixed point is.
 _FAR = 2.0**30
+#: Where messages that grow end: `kFar` of `ext/messages/factor.h`.
+LIMIT = 1e200
 _DOUBTED = -30.0
 
 

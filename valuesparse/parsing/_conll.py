@@ -245,19 +245,19 @@ def text_of(sentence: Sentence, form: str | None = None) -> str:
         map("\t".join, zip(ids, s.forms, s.lemmas, s.upos, s.xpos, s.feats, heads, s.labels,
                            deps, misc, strict=False))
     )  # fmt: skip
-    for i in reversed(range(len(others))):
-        before, line = others[i]
-        if not line.startswith("#") and not _BETWEEN.match(line):
-            raise ValueError(
-                f"others[{i}] is {_shown(line)}: neither a comment, which begins with #, nor a "
-                "range such as 3-4 or an empty node such as 8.1 with its columns"
-            )
+    for before, line in reversed(others):
         lines.insert(before, line)
     text = "\n".join(lines)
     tabs = (_WIDTH - 1) * n + sum(line.count("\t") for _, line in others)
     ends = text.count("\n") != max(len(lines) - 1, 0) or "\r\n" in text or text.endswith("\r")
     if ends or text.count("\t") != tabs or "" in lines:
         raise ValueError("a cell or a line beside the words holds a tab or the end of a line")
+    for i, (_, line) in enumerate(others):
+        if not line.startswith("#") and not _BETWEEN.match(line):
+            raise ValueError(
+                f"others[{i}] is {_shown(line)}: neither a comment, which begins with #, nor a "
+                "range such as 3-4 or an empty node such as 8.1 with its columns"
+            )
     return f"{text}\n\n" if lines else ""
 
 

@@ -56,7 +56,8 @@ class ParquetTable:
 
         self.path, self.places = path, places
         self.source: Source = path if source is None else source
-        self.word, self.tag = word or "words", tag or _TAGS
+        self.word = "words" if word is None else word
+        self.tag = _TAGS if tag is None else tag
         with self._named(), pyarrow.parquet.ParquetFile(path) as file:
             self.schema: Any = file.schema_arrow
             if tag is None and preferred in self.schema.names:
