@@ -11,6 +11,7 @@
 
 #include "core/sum.h"
 #include "forest/best_abreast.h"
+#include "forest/best_lone.h"
 #include "forest/level.h"
 #include "forest/path_best.h"
 #include "forest/path_cut.h"
@@ -24,6 +25,7 @@ class BestTasks {
         : pass_(pass),
           in_(in),
           c_(pass->model.arrays),
+          g_(c_.n_labels),
           v_(in, pass->scores),
           trace_(in, pass->scores),
           abreast_(in, pass->scores),
@@ -97,11 +99,18 @@ class BestTasks {
             const vs::Scratch::Mark mark = scratch_.mark();
             size = left < abreast_.N ? left : abreast_.N;
             const bool abreast = abreast_.serves() && abreast_.pays(some, size);
-            if (!abreast) {
+            const bool lone = !abreast && left == 1 && some->sequence >= 0 && lone_serves();
+            if (lone) {
+                size = 1;
+            } else if (!abreast) {
                 const int most = pass_->scores && pass_->scores->rows && scans() ? 1 : kRows;
                 size = left < most ? left : most;
             }
-            if (!(abreast ? run_abreast(some, size) : run(some, size))) return false;
+            if (!(abreast ? run_abreast(some, size)
+                  : lone  ? run_lone(some[0])
+                          : run(some, size))) {
+                return false;
+            }
             scratch_.rewind(mark);
         }
         return true;
@@ -120,6 +129,23 @@ class BestTasks {
             if (s.left) abreast_.row(r, s.last - 1, s.left);
         }
         return abreast_.backward(ticker_, pass_->states);
+    }
+
+    // Two are already faster in lockstep.
+    bool lone_serves() const {
+        const vs::Scores* const table = pass_->scores;
+        return table && table->tiles && table->columns && is_few(g_);
+    }
+    bool run_lone(BestLane<In>& s) {
+        In* const rows = scratch_.array<In>((s.n + 1) * stride_);
+        if (!rows) {
+            no_memory();
+            return false;
+        }
+        return with_few(g_, [&](auto nv, auto lone) {
+            LoneBestPass<In, nv.value, lone.value> pass(in_, *pass_->scores, g_, s, ticker_);
+            return pass.run(rows, pass_->states);
+        });
     }
 
     // The same, row by row, of at most kRows lanes.
@@ -294,6 +320,7 @@ class BestTasks {
     vs::PathPass* pass_;
     const Input<In>& in_;
     const vs::Chains& c_;
+    const Tiling<In> g_;
     Rows v_;
     BackTrace<In> trace_;
     BestAbreast<In> abreast_;

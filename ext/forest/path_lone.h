@@ -11,7 +11,7 @@
 
 #include "forest/path_edges.h"
 #include "forest/path_exact.h"
-#include "rows/tile.h"
+#include "rows/tile_few.h"
 #include "simd/each.h"
 
 namespace VS_NS {
@@ -35,17 +35,16 @@ class LonePass {
           s_(lane),
           outgoing_(edges ? edges->outgoing[&lane - edges->lanes] : nullptr),
           mass_(edges ? edges->mass[&lane - edges->lanes] : nullptr),
-          rest_(LONE ? 1 : d.K - (NV - 1) * N),
-          width_(d.g.width(0)) {}
+          rest_(LONE ? 1 : d.K - (NV - 1) * N) {}
 
     // Both directions. False: no memory, cancelled, or something that Exact has to see.
     bool run(vs::Scratch& scratch) {
-        if (!open(scratch, true) || !locals(0, s_.n)) return false;
+        if (!open(scratch, s_.n) || !locals(0, s_.n)) return false;
         return s_.plain ? both<true>() : both<false>();
     }
     // Forward messages alone, of which the last stays.
     bool run_one_way(vs::Scratch& scratch) {
-        if (!open(scratch, false)) return false;
+        if (!open(scratch, kRows)) return false;
         for (int64_t first = 0; first < s_.n; first += kRows) {
             const int64_t end = s_.n - first < kRows ? s_.n : first + kRows;
             s_.plain = true;
@@ -59,9 +58,9 @@ class LonePass {
   private:
     static constexpr int64_t kRows = 64;  // local factors at a time, one way
 
-    bool open(vs::Scratch& scratch, bool both) {
+    bool open(vs::Scratch& scratch, int64_t rows) {
         const int64_t row = static_cast<int64_t>(W) * N;
-        rows_ = scratch.array<T>((both ? 2 * s_.n : 2 * kRows) * row);
+        rows_ = scratch.array<T>(2 * rows * row);
         forward_ = scratch.array<T>(3 * row);
         if (rows_ == nullptr || forward_ == nullptr) return false;
         backward_ = forward_ + row;
@@ -133,29 +132,11 @@ class LonePass {
     void end_forward() { s_.log_end = d_.log_sum(forward_); }
 
     // y = the message through a table out of `x`; ones where `steps` is 0.
-    VS_INLINE void receive(int64_t steps, const T* e, const T* x, V* y) const {
+    VS_INLINE void receive(int64_t steps, const T* e, const T* x, V (&y)[W]) const {
         if (steps == 0) {
             each<W>([&](auto w) VS_INLINE_LAMBDA { y[w] = V::set1(T(1)); });
         } else {
-            each<NV>([&](auto j) VS_INLINE_LAMBDA { y[j] = V::set1(T(0)); });
-            const T* row = e;
-            for (int l = 0; l < d_.K; ++l, row += width_) {
-                const V b = V::set1(x[l]);
-                each<NV>([&](auto j) VS_INLINE_LAMBDA {
-                    constexpr bool narrow = Tail<T>::N < N && !LONE && j == NV - 1;
-                    const V own =
-                        narrow ? V::load_part(row + j * N, rest_, T(0)) : V::load(row + j * N);
-                    y[j] = V::fma(b, own, y[j]);
-                });
-            }
-            if constexpr (LONE) {
-                const T* const lone = e + d_.g.lone_offset();
-                V sum = V::set1(T(0));
-                each<W>([&](auto w) VS_INLINE_LAMBDA {
-                    sum = V::fma(V::load(x + w * N), V::load(lone + w * N), sum);
-                });
-                y[NV] = V::set1(sum.hsum());
-            }
+            message_of_few<SumProduct, NV, LONE>(d_.g, e, x, y);
         }
         y[W - 1] = y[W - 1].first(rest_);
     }
@@ -228,7 +209,7 @@ class LonePass {
     Lane<D>& s_;
     T* const outgoing_;       // (n, W, N) at the left end of an edge, or null
     double* const mass_;      // (n,), or null
-    const int rest_, width_;  // numbers of the last vector; of a row of a table
+    const int rest_;          // numbers of the last vector
     T* rows_ = nullptr;       // (n, 2, W, N)
     T *forward_ = nullptr, *backward_ = nullptr, *product_ = nullptr;  // (W, N)
 };
@@ -237,16 +218,13 @@ class LonePass {
 template <class D>
 class LoneFew {
   public:
-    static constexpr int kMostVectors = 3;
-
     // Do so many lanes go faster one after the other than in lockstep? Measured.
     static bool pays(int K, int m, bool one_way) {
         return one_way ? K <= 8 : K <= 16 || m * K <= 48;
     }
     static bool serves(const D& d, const Lane<D>& s) {
         const int64_t row = 2 * static_cast<int64_t>(d.Kp) * sizeof(typename D::T);
-        return d.Kp <= kMostVectors * Vec<typename D::T>::N && d.g.n_tiles == 1 &&
-               !d.in.c.per_edge && !d.e.sparse_forward && s.chunk < 0 && s.n * row <= kMostBytes;
+        return is_few(d.g) && !d.in.c.per_edge && !d.e.sparse_forward && s.chunk < 0 && s.n * row <= kMostBytes;
     }
     // Whether a lane, a whole sequence, had its pass this way. If not it is as it was.
     static bool run(const D& d, Ticker& ticker, Lane<D>& s, bool one_way, const EdgeSink<D>* edges,
@@ -264,20 +242,10 @@ class LoneFew {
 
     static bool by_size(const D& d, Ticker& ticker, Lane<D>& s, bool one_way,
                         const EdgeSink<D>* edges, vs::Scratch& scratch) {
-        const auto pass = [&](auto nv, auto lone) {
+        return with_few(d.g, [&](auto nv, auto lone) {
             LonePass<D, nv.value, lone.value> p(d, ticker, s, edges);
             return one_way ? p.run_one_way(scratch) : p.run(scratch);
-        };
-        const auto of = [&](auto nv) {
-            if constexpr (nv.value < kMostVectors) {
-                if (d.g.lone) return pass(nv, std::true_type());
-            }
-            return pass(nv, std::false_type());
-        };
-        const int vectors = d.Kp / Vec<typename D::T>::N - (d.g.lone ? 1 : 0);
-        return vectors == 1   ? of(std::integral_constant<int, 1>())
-               : vectors == 2 ? of(std::integral_constant<int, 2>())
-                              : of(std::integral_constant<int, 3>());
+        });
     }
 };
 
