@@ -63,6 +63,10 @@ if TYPE_CHECKING:
     help="Below 1, marginals are faster and approximate; valuesparse tune recommends.",
 )  # fmt: skip
 @click.option(
+    "--max-labels", type=click.IntRange(min=1), metavar="N",
+    help="The most labels that MODEL may have. [default: 1024, more where its file is large]",
+)  # fmt: skip
+@click.option(
     "--threads", "-t", type=click.IntRange(min=1), metavar="N",
     help="Threads for one file. The output is the same for any number. [default: every core]",
 )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from valuesparse._validation import require_potentials
+from valuesparse._validation import as_count, require_potentials
 from valuesparse.crf._current import Current, Opened
 from valuesparse.crf._dump import header_of, header_of_model
 from valuesparse.crf._schemes import Forbidden, Rules
@@ -26,6 +26,7 @@ class Opening:
 
     _opened: Opened | None
     _current: Current
+    _max_labels: int | None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Make a closed tagger; not in __init__, which subclasses of pycrfsuite's need not call."""
@@ -33,13 +34,20 @@ class Opening:
         self._opened = None
         self._current = Current()
         self._rules = Rules(None, None)
+        self._max_labels = None
         return self
 
     def __init__(
-        self, *, constraints: str | None = None, forbidden: Forbidden | None = None
+        self,
+        *,
+        constraints: str | None = None,
+        forbidden: Forbidden | None = None,
+        max_labels: int | None = None,
     ) -> None:
         if constraints is not None or forbidden is not None:
             self._rules = Rules(constraints, forbidden)
+        if max_labels is not None:
+            self._max_labels = as_count("max_labels", max_labels, at_least=1)
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name != "_current"}
@@ -53,6 +61,7 @@ class Opening:
         # Protocols 0 and 1 of pickle make objects without __new__.
         self._opened, self._current = None, Current()
         self.__dict__.setdefault("_rules", Rules(None, None))
+        self.__dict__.setdefault("_max_labels", None)
         if opened is not None:
             self._open(*opened)
 
@@ -139,7 +148,7 @@ class Opening:
         return self._open_bytes(bytes(value))
 
     def _open_bytes(self, data: bytes) -> contextlib.closing[Self]:
-        self._open(read_crfsuite(data), header_of(data))
+        self._open(read_crfsuite(data, max_labels=self._max_labels), header_of(data))
         return contextlib.closing(self)
 
     def _open(self, model: CrfsuiteModel, header: dict[str, str]) -> None:

@@ -54,6 +54,9 @@ class Tagger(Opening):
     forbidden : iterable of pairs (from, to), optional
         Labels that may not follow each other; ``(None, label)``: a sequence may not begin with it,
         ``(label, None)``: nor end.
+    max_labels : int, optional
+        The most labels that a model file may have: its transitions take 8 bytes for each pair. By
+        default 1,024, or more where the file is large.
 
     Notes
     -----

@@ -482,5 +482,6 @@ def _check_transition_size(file_size: int, n_labels: int, max_labels: int | None
             "header",
             20,
             f"{n_labels} labels, more than {limit}, need {8 * n_labels**2} bytes for transitions; "
-            f"pass max_labels={n_labels} if that is meant",
+            f"pass max_labels={n_labels} (on the command line --max-labels {n_labels}) if that is "
+            "meant",
         )

@@ -58,18 +58,26 @@ class ShardSettings(NamedTuple):
     output_format: str | None = None  # None: that of the input
     n_best: int | None = None
     constraints: str | None = None
+    max_labels: int | None = None
+
+    @property
+    def opens(self) -> tuple[str, str, str | None, int | None]:
+        """Return what opens the model."""
+        return self.model, self.digest, self.constraints, self.max_labels
 
 
 Item = TypeVar("Item")
 
 
 @lru_cache(maxsize=2)
-def tagger_of(path: str, digest: str, constraints: str | None = None) -> Tagger:
+def tagger_of(
+    path: str, digest: str, constraints: str | None = None, max_labels: int | None = None
+) -> Tagger:
     """Return a tagger that has a model open; its SHA-256 is `digest`."""
     data = read_file(path)
     if digest_of(data) != digest:
         raise ValueError(f"{path} is not the model that the run began with")
-    tagger = Tagger(constraints=constraints)
+    tagger = Tagger(constraints=constraints, max_labels=max_labels)
     with naming(path):
         tagger.open_inmemory(data)
     return tagger
@@ -84,7 +92,7 @@ def _answers(
     items: Sequence[Sequence[Any]], settings: ShardSettings, threads: int | None
 ) -> list[Answer]:
     """Return the tags of sentences, and their marginals or n-best if those are wanted."""
-    tagger = tagger_of(settings.model, settings.digest, settings.constraints)
+    tagger = tagger_of(*settings.opens)
     if settings.n_best is not None:
         return [_best(tagger, some, settings) for some in items]
     tags = tagger.tag_batch(items, threads=threads)
@@ -230,7 +238,7 @@ def _tag_blocks(
     file: IO[bytes],
 ) -> WrittenCounts:
     settings = where.settings
-    labels = tagger_of(settings.model, settings.digest, settings.constraints).labels()
+    labels = tagger_of(*settings.opens).labels()
     kind = output_format(where.kind, settings.output_format)
     try:
         output = Output(form, kind, labels, settings.marginals, settings.n_best)
@@ -290,7 +298,7 @@ def _tag_groups(
         read = _read(halt.heeded(form.blocks(groups)), form, where, halt)
         return _tag_blocks(read, form, where, file)
     extract = extractor_of(settings.extraction)
-    labels = tagger_of(settings.model, settings.digest, settings.constraints).labels()
+    labels = tagger_of(*settings.opens).labels()
     number = {label: k for k, label in enumerate(labels)}
     sentences = tokens = 0
     with table.writer(file, settings.marginals) as writer:

@@ -40,6 +40,7 @@ def tag_corpus(
     n_best: int | None = None,
     constraints: str | None = None,
     zeta: float = 1.0,
+    max_labels: int | None = None,
     backend: str = "threads",
     jobs: int | None = None,
     scheduler: str | None = None,
@@ -84,6 +85,8 @@ def tag_corpus(
         that the model was trained under, as ``MODEL.json`` says; "none" stands for no scheme.
     zeta : float, default 1.0
         As in :meth:`Tagger.marginals_batch`.
+    max_labels : int, optional
+        As in :class:`Tagger`: the most labels that `model` may have.
     backend : {"threads", "loky", "dask", "ray", "spark"}
         Who does the work; see docs/corpora.md. All but threads and loky need `inputs`, `output`
         and `model` on a file system that all workers share.
@@ -113,7 +116,9 @@ def tag_corpus(
     how = how_of(backend, jobs, scheduler, shard_bytes)
     path = Path(model).resolve()
     folder = Path(output).resolve()
-    settings = _settings(path, features, word, zeta, marginals, output_format, n_best, constraints)
+    settings = _settings(
+        path, features, word, zeta, marginals, output_format, n_best, constraints, max_labels
+    )  # fmt: skip
     _require_format(input_format)
     sources = [source.resolve() for source in as_paths(inputs)]
     if not sources:
@@ -140,6 +145,7 @@ def tag_file(
     n_best: int | None = None,
     constraints: str | None = None,
     zeta: float = 1.0,
+    max_labels: int | None = None,
     threads: int | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> WrittenCounts:
@@ -147,7 +153,7 @@ def tag_file(
 
     Parameters
     ----------
-    model, features, word, marginals, n_best, constraints, zeta
+    model, features, word, marginals, n_best, constraints, zeta, max_labels
         As for :func:`tag_corpus`.
     source : path or binary file
         The text to tag. A file that is open is read once, to its end; of Parquet a copy is made on
@@ -182,7 +188,8 @@ def tag_file(
     told = told_format(Path(target)) if isinstance(target, (str, os.PathLike)) else None
     written = written_as(kind, output_format, told)
     settings = _settings(
-        Path(model).resolve(), features, word, zeta, marginals, written, n_best, constraints
+        Path(model).resolve(), features, word, zeta, marginals, written, n_best, constraints,
+        max_labels,
     )  # fmt: skip
     _require_possible(written, settings)
     if written == "parquet" and told is not None and str(target).endswith(".gz"):
@@ -228,6 +235,7 @@ def _settings(
     output_format: str | None,
     n_best: int | None,
     constraints: str | None,
+    max_labels: int | None,
 ) -> ShardSettings:
     """Return what decides the output, once the arguments and the model are checked."""
     if marginals not in MARGINALS:
@@ -239,9 +247,10 @@ def _settings(
     how = extraction_of(path, features, word, digest=digest)
     constraints = constraints_of(path, constraints, digest)
     settings = ShardSettings(
-        str(path), digest, how, as_zeta(zeta), marginals, output_format, n_best, constraints
-    )
-    tagger_of(settings.model, settings.digest, constraints)  # a bad model is refused now
+        str(path), digest, how, as_zeta(zeta), marginals, output_format, n_best, constraints,
+        max_labels,
+    )  # fmt: skip
+    tagger_of(*settings.opens)  # a bad model is refused now
     return settings
 
 
