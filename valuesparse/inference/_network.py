@@ -195,12 +195,14 @@ class LoopyCall(NamedTuple):
         marginals: Array | None = None,
         *,
         best: bool = False,
+        damping: float | None = None,
         workers: int = 1,
         progress: Progress | None = None,
     ) -> tuple[bool, Array, int, float]:
         """Pass messages in place; return whether they converged, residuals, updates and log Z."""
         dead, converged, residuals, updates, log_z = native.run(
-            self.local, messages, SCHEDULES[method.schedule], best, method.damping,
+            self.local, messages, SCHEDULES[method.schedule], best,
+            method.damping if damping is None else damping,
             method.tolerance, method.max_iterations, workers, self.watch.left(), progress,
             self.watch.late, marginals,
         )  # fmt: skip

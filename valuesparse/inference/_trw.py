@@ -23,6 +23,9 @@ from valuesparse.threads import resolve
 
 __all__ = ["DualBound", "best_forest", "probabilities", "shares", "trw_dual_bound"]
 
+#: Damping beyond which messages that wander are left alone.
+_MOST_DAMPING = 0.95
+
 Array = npt.NDArray[Any]
 
 
@@ -165,14 +168,26 @@ def trw_dual_bound(
     messages = first_messages(network, task.local, method.start)
     best = DualBound(np.inf, [])
     with Held(network, task.watch) as native:
-        for step in range(method.optimise + 1):
-            native.weigh(shares(network.n_groups, found, weights))
-            task.run(native, messages, method, workers=workers)
+
+        def note() -> float:
+            nonlocal best
             masses, slack = task.forests(native, messages, found, False)
             upper = float(weights @ masses) + network.constant + slack
             if upper < best.upper:
                 named = [network.members(tree) for tree in found]
                 best = DualBound(upper, list(zip(weights.tolist(), named, strict=True)))
+            return upper
+
+        damping = method.damping
+        for step in range(method.optimise + 1):
+            native.weigh(shares(network.n_groups, found, weights))
+            first, begun = note(), messages.copy()
+            converged, *_ = task.run(native, messages, method, damping=damping, workers=workers)
+            # Messages that have made it worse may not have been damped enough.
+            while note() > first and not converged and damping < _MOST_DAMPING:
+                damping = 0.5 * (1.0 + damping)
+                messages[:] = begun
+                converged, *_ = task.run(native, messages, method, damping=damping, workers=workers)
             if step < method.optimise:
                 found.append(best_forest(task, *task.beliefs(native, messages, workers)[:2]))
                 share = 2.0 / (step + 4.0)
