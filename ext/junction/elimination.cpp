@@ -139,14 +139,15 @@ class Greedy {
         }
         queue_.set(v, {score, bits_[v], random_[v]});
     }
+    void drop_gone(Set& list) {
+        list.erase(
+            std::remove_if(list.begin(), list.end(), [&](int32_t u) { return gone_[u] != 0; }),
+            list.end());
+    }
     // Marks the neighbours of v with a new number, and drops those that are gone.
     int32_t mark(int32_t v) {
         Set& list = near_[v];
-        if (static_cast<int32_t>(list.size()) != degree_[v]) {
-            list.erase(
-                std::remove_if(list.begin(), list.end(), [&](int32_t u) { return gone_[u] != 0; }),
-                list.end());
-        }
+        if (static_cast<int32_t>(list.size()) != degree_[v]) drop_gone(list);
         ++now_;
         for (int32_t u : list) stamp_[u] = now_;
         operations_ += static_cast<int64_t>(list.size());
@@ -192,6 +193,8 @@ class Greedy {
                 operations_ += static_cast<int64_t>(near_[u].size());
             }
             --degree_[u];
+            // One that is never marked would keep all that have gone, and be walked through.
+            if (near_[u].size() > 2 * static_cast<size_t>(degree_[u]) + 8) drop_gone(near_[u]);
             bits_[u] -= log_[v];
             touch(u);
         }
