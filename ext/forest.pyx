@@ -3,7 +3,7 @@
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.math cimport expm1
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 from libcpp.memory cimport unique_ptr
 from libcpp.vector cimport vector

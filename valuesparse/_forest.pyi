@@ -99,8 +99,18 @@ Compared = tuple[Array, Array, Array, Array, Array, Array, Array]
 
 def allowances(radius: Array, slack: Array | float, written: float) -> Array: ...
 def allowances_of(
-    sizes: Array, longest: int, step: float, once: float, slack: float, written: float
+    sizes: Array,
+    longest: int,
+    step: float,
+    once: float,
+    slack: float,
+    written: float,
+    cut: float = 0.0,
 ) -> Array: ...
+def cut_from() -> int: ...
+
+CUT_IGNORES: int
+
 def compare(marginals: Array, owner: Array | None, compared: Compared, threads: int) -> None: ...
 def top(marginals: Array | None, k: int, threads: int) -> tuple[npt.NDArray[np.int64], Array]: ...
 def show(forest: Forest, threads: int) -> None: ...

@@ -22,6 +22,7 @@ class LoneBestPass {
     // rows: (n + 1, Kp). False: cancelled.
     bool run(In* rows, int64_t* states) {
         V z[W];
+        each<W>([&](auto w) VS_INLINE_LAMBDA { z[w] = V::set1(lowest()); });
         In* const composed = rows + s_.n * (W * N);
         for (int64_t i = 0; i < s_.n; ++i) {
             if (!ticker_.go_on()) return false;

@@ -213,14 +213,18 @@ ForestCall::ForestCall(const Request& request, Control& control)
     order_.erase(std::remove_if(order_.begin(), order_.end(), empty), order_.end());
 }
 
-bool ForestCall::spell() {
-    if (c_.transition || c_.per_edge) return true;
-    const int64_t size = c_.n_labels * c_.n_labels * bytes(c_.dtype);
+bool ForestCall::spell(bool wide) {
+    if ((c_.transition && !spelled_) || c_.per_edge) return true;
+    if (spelled_ && c_.wide == wide) return true;
+    const int dtype = wide ? int{kFloat64} : c_.dtype;
+    const int64_t size = c_.n_labels * c_.n_labels * bytes(dtype);
     spelled_.reset(new (std::nothrow) char[at(size)]);
     if (!spelled_) return false;
-    c_.sparse->spell(c_.dtype, spelled_.get());
-    r_.model.arrays.transition = spelled_.get();
-    tables_[0].transition = spelled_.get();
+    c_.sparse->spell(dtype, spelled_.get());
+    for (Chains* c : {&r_.model.arrays, &tables_[0]}) {
+        c->transition = spelled_.get();
+        c->wide = wide;
+    }
     return true;
 }
 
@@ -292,7 +296,8 @@ bool ForestCall::pack() {
             }
             continue;
         }
-        if (!spell()) return false;
+        // Logarithms are to tell what lists do, whose sums of a row and a column are not rounded.
+        if (!spell(list && !islands_ && is_log(arithmetic_))) return false;
         if (!made(i, islands_ || r_.pairwise || r_.size > 0, packing_, false)) return false;
         if (r_.energies && !made(i, false, depth_, true)) return false;
     }
@@ -388,7 +393,7 @@ bool ForestCall::judge(std::vector<int64_t>* done) {
     if (report_.component >= 0) {
         report_.status = kInfeasible;
         // An earlier one that still waits for a wider arithmetic may be infeasible too.
-        if (!spell()) {
+        if (!spell(false)) {
             report_.status = kNoMemory;
             return false;
         }

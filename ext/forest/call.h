@@ -34,8 +34,9 @@ class ForestCall {
     virtual bool best() = 0;  // the best configurations, and status; false: no memory
 
     void fill(Pass& p);
-    // Makes the table that only a list has, for what reads all entries; false: no memory.
-    bool spell();
+    // Makes the table that only a list has, for what reads all entries, `wide`: in float64; false:
+    // no memory.
+    bool spell(bool wide);
     // A table's scores, `turned`: transposed. session_.packing.failed: no memory.
     Scores scores(const Chains& table, int compute, bool turned);
     // Adds up the sums of tasks, `size` numbers each.

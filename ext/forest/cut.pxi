@@ -5,6 +5,16 @@ cdef extern from "forest/cut.h" namespace "vs" nogil:
         int64_t least, chunk, run_in
         double agree
     CutRule& cut_rule() noexcept
+    int kCutIgnores
+
+# Labels up to which cuts leave tiny entries of messages out.
+CUT_IGNORES = kCutIgnores
+
+
+def cut_from():
+    """Return the positions from which on a chain may be cut."""
+    cdef int64_t least = cut_rule().least
+    return least if least >= 0 else INT64_MAX
 
 
 def cut_chains(int64_t least=4096, int64_t chunk=0, int64_t run_in=0, double agree=0.0):

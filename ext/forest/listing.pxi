@@ -100,12 +100,18 @@ def allowances(radius, slack, double written):
     return found
 
 
-def allowances_of(sizes, int64_t longest, double step, double once, double slack, double written):
-    """The same of components of so many variables, whose radius is `step` of each and `once`."""
+def allowances_of(
+    sizes, int64_t longest, double step, double once, double slack, double written,
+    double cut=0.0,
+):
+    """The same of components of so many variables, whose radius is `step` of each and `once`.
+
+    `cut`: the slack beside, of those that may have been cut."""
     cdef int64_t n = sizes.shape[0], i, j
     cdef const int64_t* size = <const int64_t*>data(sizes)
     cdef bint known = longest < n  # of each size once
     cdef vector[double] of_size
+    cdef int64_t long = cut_from()
     found = np.empty((3, n))
     cdef double* out = <double*>data(found)
     if known:
@@ -114,9 +120,11 @@ def allowances_of(sizes, int64_t longest, double step, double once, double slack
     with nogil:
         for i in range(longest + 1 if known else n):
             if known:
-                allow(step * <double>i + once, slack, written, own + i, longest + 1)
+                allow(step * <double>i + once, slack + (cut if i >= long else 0.0), written,
+                      own + i, longest + 1)
             else:
-                allow(step * <double>size[i] + once, slack, written, out + i, n)
+                allow(step * <double>size[i] + once,
+                      slack + (cut if size[i] >= long else 0.0), written, out + i, n)
         for j in range(3 if known else 0):
             for i in range(n):
                 out[j * n + i] = own[j * (longest + 1) + size[i]]

@@ -106,9 +106,7 @@ class BestTasks {
                 const int most = pass_->scores && pass_->scores->rows && scans() ? 1 : kRows;
                 size = left < most ? left : most;
             }
-            if (!(abreast ? run_abreast(some, size)
-                  : lone  ? run_lone(some[0])
-                          : run(some, size))) {
+            if (!(abreast ? run_abreast(some, size) : lone ? run_lone(some[0]) : run(some, size))) {
                 return false;
             }
             scratch_.rewind(mark);

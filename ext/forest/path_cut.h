@@ -93,8 +93,8 @@ double apart(const typename D::T* x, const typename D::T* y, int K) {
     } else {
         // Where marginals are trusted (Floor::kTrust), a state below it has at most 1e-130 max(b) /
         // 1e-110 of the mass, b <= 2 K^4 between two normalisations: 2e-20 K^5 for all such states,
-        // below 1e-10 for 87 labels.
-        constexpr T least = sizeof(T) == 8 ? static_cast<T>(1e-130) : T(0);
+        // below 1e-10 for 87 labels. Proofs have room for that; of more labels all are compared.
+        const T least = sizeof(T) == 8 && K <= vs::kCutIgnores ? static_cast<T>(1e-130) : T(0);
         double low = INFINITY, high = 0.0;
         for (int k = 0; k < K; ++k) {
             if ((x[k] > T(0)) != (y[k] > T(0))) return INFINITY;

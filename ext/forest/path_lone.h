@@ -207,10 +207,10 @@ class LonePass {
     const D& d_;
     Ticker& ticker_;
     Lane<D>& s_;
-    T* const outgoing_;       // (n, W, N) at the left end of an edge, or null
-    double* const mass_;      // (n,), or null
-    const int rest_;          // numbers of the last vector
-    T* rows_ = nullptr;       // (n, 2, W, N)
+    T* const outgoing_;   // (n, W, N) at the left end of an edge, or null
+    double* const mass_;  // (n,), or null
+    const int rest_;      // numbers of the last vector
+    T* rows_ = nullptr;   // (n, 2, W, N)
     T *forward_ = nullptr, *backward_ = nullptr, *product_ = nullptr;  // (W, N)
 };
 
@@ -224,7 +224,8 @@ class LoneFew {
     }
     static bool serves(const D& d, const Lane<D>& s) {
         const int64_t row = 2 * static_cast<int64_t>(d.Kp) * sizeof(typename D::T);
-        return is_few(d.g) && !d.in.c.per_edge && !d.e.sparse_forward && s.chunk < 0 && s.n * row <= kMostBytes;
+        return is_few(d.g) && !d.in.c.per_edge && !d.e.sparse_forward && s.chunk < 0 &&
+               s.n * row <= kMostBytes;
     }
     // Whether a lane, a whole sequence, had its pass this way. If not it is as it was.
     static bool run(const D& d, Ticker& ticker, Lane<D>& s, bool one_way, const EdgeSink<D>* edges,

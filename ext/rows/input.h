@@ -36,7 +36,8 @@ struct Input {
     explicit Input(const vs::Chains& chains)
         : c(chains),
           unary(Rows::scores(chains.unary, chains.dtype)),
-          transition(Rows::scores(chains.transition, chains.dtype)),
+          transition(
+              Rows::scores(chains.transition, chains.wide ? int{vs::kFloat64} : chains.dtype)),
           start(Rows::scores(chains.start, chains.dtype)),
           end(Rows::scores(chains.end, chains.dtype)) {}
 

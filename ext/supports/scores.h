@@ -41,6 +41,17 @@ class Scores {
         return most;
     }
 
+    // The largest magnitude of a score of the end.
+    double largest_end() const {
+        double most = 0.0;
+        for (int64_t k = 0; k < k_; ++k) {
+            const double x = p_.single ? static_cast<double>(static_cast<const float*>(p_.end)[k])
+                                       : static_cast<const double*>(p_.end)[k];
+            if (std::fabs(x) < INFINITY) most = std::fmax(most, std::fabs(x));
+        }
+        return most;
+    }
+
   private:
     const vs::supports::Problem& p_;
     int64_t k_, kp_;

@@ -221,3 +221,40 @@ def test_many_labels_take_no_table(rng: np.random.Generator) -> None:
     expected = float(-vs.log_prob(chain, gold).sum())
     assert objective(w) == pytest.approx(expected, rel=1e-12)
     assert np.array_equal(objective.decode(w), vs.decode(chain).states)
+
+
+def one_corpus(items: list[tuple[dict[str, float], str]]) -> Objective:
+    data = Dataset()
+    for x, y in items:
+        data.append([x], [y], 0)
+    return objective_of(data)
+
+
+def test_what_sums_of_the_gradient_round_is_in_its_bound() -> None:
+    """An attribute of every item: nothing is compensated, and a third is no binary number."""
+    n = 100_000
+    objective = one_corpus([({"bias": 1.0}, "BC"[i] if i < 2 else "A") for i in range(n)])
+    certified = CertifiedObjective(objective, 1e-3)
+    gradient = np.empty(objective.n_weights)
+    certified(np.zeros(objective.n_weights), gradient)
+    exact = n / 3 - np.array([n - 2, 1, 1])
+    assert np.linalg.norm(gradient[:3] - exact) <= certified.gradient_error
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_scores_that_cancel_are_in_the_bound(seed: int) -> None:
+    objective = one_corpus([({"a": 1e6, "b": 1e6}, "A"), ({"a": 1e-6, "b": 1e-6}, "B")])
+    certified = CertifiedObjective(objective, 1e-3)
+    rng = np.random.default_rng(seed)
+    for _ in range(20):
+        w = rng.normal(size=objective.n_weights)
+        w[2:4] = -w[:2] + 1e-6 * rng.normal(size=2)
+        gradient = np.empty_like(w)
+        certified(w, gradient)
+        exact = np.zeros(4, np.longdouble)
+        for value, gold in ((1e6, 0), (1e-6, 1)):
+            u = np.longdouble(value) * (w[:2].astype(np.longdouble) + w[2:4])
+            p = np.exp(u - u.max())
+            p = p / p.sum() - np.eye(2)[gold]
+            exact += np.longdouble(value) * np.concatenate([p, p])
+        assert np.sqrt(((gradient[:4] - exact) ** 2).sum()) <= certified.gradient_error

@@ -34,6 +34,14 @@ def arrays(rng: np.random.Generator, n: int, k: int, dtype: type) -> dict[str, A
     return found
 
 
+def decoded(given: dict[str, Any]) -> vs.Decoding | str:
+    """Return the best states, or the error where there are none."""
+    try:
+        return vs.decode(vs.Chain(**given))
+    except vs.InfeasibleError as error:
+        return str(error)
+
+
 @pytest.mark.parametrize("k", COUNTS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_states_and_scores_are_those_beside_others(k: int, dtype: type) -> None:
@@ -45,15 +53,11 @@ def test_states_and_scores_are_those_beside_others(k: int, dtype: type) -> None:
         twins = dict(given, unary=np.tile(given["unary"], (9, 1)), lengths=[n] * 9)
         if "allowed" in given:
             twins["allowed"] = np.tile(given["allowed"], (9, 1))
-        try:
-            alone = vs.decode(vs.Chain(**given))
-        except vs.InfeasibleError as error:
-            with pytest.raises(vs.InfeasibleError) as beside:
-                vs.decode(vs.Chain(**twins))
-            assert str(beside.value) == str(error)
+        alone, beside = decoded(given), decoded(twins)
+        if isinstance(alone, str) or isinstance(beside, str):
+            assert alone == beside
             continue
         possible += 1
-        beside = vs.decode(vs.Chain(**twins))
         assert_same_bits(np.tile(alone.states, 9), beside.states)
         assert_same_bits(np.tile(alone.score, 9), beside.score)
         assert_same_bits(vs.decode(vs.Chain(**given), threads=2).states, alone.states)

@@ -13,13 +13,13 @@ import valuesparse as vs
 pytestmark = pytest.mark.simd
 
 
-def model(k: int, n: int, size: float, step: float, dtype: Any, *, tree: bool, listed: float) -> Any:
+def model(
+    k: int, n: int, size: float, step: float, dtype: Any, *, tree: bool, listed: float
+) -> Any:
     """Return a path whose table has rows so large that a step between columns is rounded away."""
-    rng = np.random.default_rng(k)
     columns = np.zeros(k, dtype)
     columns[0] = step
-    # More pairs than lists are read for, all of the value that others have.
-    entries = sp.csr_array((rng.random((k, k)) < listed).astype(dtype) * dtype(size))
+    entries = sp.csr_array((k, k), dtype=dtype)
     given = vs.SparseTransition(entries, 0.0, rows=np.full(k, size, dtype), columns=columns)
     unary = np.full((n, k), -30.0, dtype)
     unary[:, :2] = 0.0
@@ -50,12 +50,10 @@ def test_what_rounding_took_is_in_the_bounds(
 ) -> None:
     k = 300 if "tol" in ask else 20
     n = 128 if "tol" in ask else 6
-    given = model(k, n, size, step, dtype, tree=tree, listed=0.0)
-    try:
-        r = vs.infer(given, keep=keep, **ask)
-    except ValueError as error:
-        assert "tol" in str(error)  # below what these scores allow
-        return
+    given = model(k, n, size, step, dtype, tree=tree)
+    if "tol" in ask and dtype == np.float64:
+        ask = {"tol": 1.0}  # the least of such scores
+    r = vs.infer(given, keep=keep, **ask)
     exact = truth(k, step, dtype)
     mine = r.marginals if keep is None else r.sparse().toarray()
     assert (np.abs(mine[1:, 0] - exact) <= r.error[1:] + 1e-9).all()
@@ -69,7 +67,7 @@ def test_what_rounding_took_is_in_the_bounds(
 
 @pytest.mark.parametrize(("size", "step"), [(1e7, 0.49), (1e9, 25.0)])
 def test_certificates_of_islands_know_it_too(size: float, step: float) -> None:
-    given = model(256, 60, size, step, np.float32, tree=False, listed=0.0)
+    given = model(256, 60, size, step, np.float32, tree=False)
     c = vs.infer(given, zeta=0.4).certify()
     exact = truth(256, step, np.float32)
     assert (c.lower[1:, 0] <= exact + 1e-12).all()

@@ -16,7 +16,14 @@ from valuesparse._forest import CARRIED_SUM
 from valuesparse._rounding import EPS, down, engine_margin, up
 from valuesparse._validation import ExcessiveError, as_count
 from valuesparse.bounds._quadratic import Quadratic, interaction, shift
-from valuesparse.bounds._reduced import Reduced, Tables, graph_of, plan_of, reduce_graph
+from valuesparse.bounds._reduced import (
+    Reduced,
+    Tables,
+    graph_of,
+    largest,
+    plan_of,
+    reduce_graph,
+)
 from valuesparse.bounds._support_tree import gauge, schur, support_tree
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference import JunctionTree
@@ -254,10 +261,12 @@ class _Preconditioning:
         self.reduced = reduced
         self.unary = [u.copy() for u in reduced.unary]
         edges, kernels = [], []
+        self.rounded = 0.0  # where the parts of several edges are added up
         for (i, j), table in reduced.tables:
             kernel, rows, columns = interaction(table)
-            self.unary[i] += rows
-            self.unary[j] += columns
+            for v, part in ((i, rows), (j, columns)):
+                self.unary[v] += part
+                self.rounded += EPS * largest(self.unary[v])
             if kernel.any():
                 edges.append((i, j))
                 kernels.append(kernel)
@@ -340,7 +349,7 @@ class _Preconditioning:
             shifted[v] = unary[v] + sign * own
             size += float(np.abs(own).max(initial=0.0))
         size += sum(float(np.abs(table).max()) for _, table in tables)
-        margin = lack * price + EPS * 64.0 * size + self.reduced.merged
+        margin = lack * price + EPS * 64.0 * size + self.reduced.merged + self.rounded
         total = self.reduced.constant + constant + sign * t * price
         return _Bounding(total, shifted, tables, margin, size, scale)
 

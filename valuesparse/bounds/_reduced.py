@@ -19,7 +19,7 @@ from valuesparse.models._blocks import structured_factors
 from valuesparse.models._evidence import Evidence, Known, known_of
 from valuesparse.models.factor_graph import Derived
 
-__all__ = ["FIRST", "THREE", "Reduced", "Tables", "graph_of", "plan_of", "reduce_graph"]
+__all__ = ["FIRST", "THREE", "Reduced", "Tables", "graph_of", "largest", "plan_of", "reduce_graph"]
 
 Floats = npt.NDArray[np.float64]
 Tables = list[tuple[tuple[int, ...], Floats]]
@@ -105,27 +105,27 @@ def reduce_graph(graph: FactorGraph, evidence: Evidence | Known | None) -> Reduc
         if held:
             part = part[tuple(held.get(v, slice(None)) for v in own)]
             scope = tuple(number[v] for v in own if v not in held)
-        magnitude += _largest(part)
+        magnitude += largest(part)
         entries += part.size
         if not scope:
             decided.append(float(part))
         elif len(scope) == 1:
             unary[scope[0]] = unary[scope[0]] + part
-            rounding += EPS * _largest(unary[scope[0]])
+            rounding += EPS * largest(unary[scope[0]])
         else:
             key = tuple(sorted(scope))
             if key != scope:
                 part = part.transpose(sorted(range(len(scope)), key=scope.__getitem__))
             if key in merged:
                 merged[key] = merged[key] + part
-                rounding += EPS * _largest(merged[key])
+                rounding += EPS * largest(merged[key])
             else:
                 merged[key] = part.copy()
     for v, known in given.items():
         if not isinstance(known, int):
             unary[number[v]] = unary[number[v]] + known
-            magnitude += _largest(known)
-            rounding += EPS * _largest(unary[number[v]])
+            magnitude += largest(known)
+            rounding += EPS * largest(unary[number[v]])
     constant = math.fsum(decided)
     magnitude += float(np.log([len(u) for u in unary]).sum()) if unary else 0.0
     if constant == -np.inf or any(u.max() == -np.inf for u in unary):
@@ -151,6 +151,6 @@ def plan_of(
     return JunctionTree(graph, evidence=evidence, effort=effort)
 
 
-def _largest(table: Any) -> float:
+def largest(table: Any) -> float:
     """Return the largest finite magnitude of a table without NaN and +inf."""
     return _forest.weigh(np.ascontiguousarray(table, dtype=np.float64))[1]

@@ -82,19 +82,19 @@ def floor_of(model: Chain | Tree) -> float:
     return 8 * n * (model.n_labels + 1500 + r) * U64 + single
 
 
-def _errors(radius: Floats, slack: float, written: float) -> Floats:
+def _errors(radius: Floats, slack: Floats | float, written: float) -> Floats:
     """Return what |p - m| <= m (1 - m) (e^G - 1) + U e^G comes to, and what writing m rounds."""
     return np.asarray(native.allowances(radius, 2 * slack, written)[0])
 
 
 def _proof(
-    model: Chain | Tree, log_z: Floats, radius: Floats, slack: float, written: float
+    model: Chain | Tree, log_z: Floats, radius: Floats, slack: Floats, written: float
 ) -> Proof:
     margin = log_z_margin(radius, slack, sizes_of(model), sum(largest_scores(model)), log_z)
     error = _errors(radius, slack, written)
     return Proof(
         radius=radius,
-        slack=np.full(radius.size, 2 * slack),
+        slack=2 * slack,
         error=error,
         log_z_lower=log_z - margin,
         log_z_upper=log_z + margin,
@@ -102,7 +102,7 @@ def _proof(
 
 
 def log_z_margin(
-    radius: Floats, slack: float, sizes: Integers, scores: float | Floats, log_z: Floats
+    radius: Floats, slack: Floats | float, sizes: Integers, scores: float | Floats, log_z: Floats
 ) -> Floats:
     """Return how far log Z may be off; `scores`: the largest of a variable and of an edge."""
     # Scores are summed in float64, with one rounding each.
@@ -165,26 +165,35 @@ class _Terms(NamedTuple):
     step: float  # the radius of each of their variables
     once: float  # and beside
     slack: float
+    cut: float  # the slack beside, of a path that is so long that it may have been cut
     written: float  # what writing marginals rounds
 
     def proof(self, model: Chain | Tree, log_z: Floats) -> Proof:
-        radius = np.asarray(sizes_of(model) * self.step + self.once, dtype=np.float64)
-        return _proof(model, log_z, radius, self.slack, self.written)
+        sizes = sizes_of(model)
+        radius = np.asarray(sizes * self.step + self.once, dtype=np.float64)
+        slack = self.slack + np.where(sizes >= native.cut_from(), self.cut, 0.0)
+        return _proof(model, log_z, radius, slack, self.written)
+
+
+def _cut_slack(labels: int) -> float:
+    """Return what states may have that are left out where a cut is compared (path_cut.h)."""
+    return 2e-20 * labels**5 if labels <= native.CUT_IGNORES else 0.0
 
 
 def _double_terms(model: Chain | Tree) -> _Terms:
     """Return those of passes in float64."""
     step = 8 * (model.n_labels + 1200 + 2 * max(largest_scores(model))) * U64
     if model.dtype != np.float32:
-        return _Terms(step, 0.0, SLACK64, 0.0)
-    return _Terms(step + 2 * table_loss(model) * U32, 4 * U32, SLACK64, U32)
+        return _Terms(step, 0.0, SLACK64, _cut_slack(model.n_labels), 0.0)
+    step += 2 * table_loss(model) * U32
+    return _Terms(step, 4 * U32, SLACK64, _cut_slack(model.n_labels), U32)
 
 
 def _single_terms(model: Chain | Tree) -> _Terms:
     """Return those of passes in float32."""
     steps, given, once = _single_step(model)
     step = 2 * (steps + given) * U32
-    return _Terms(step, step + 2 * once * U32, SLACK32, (model.n_labels + 4) * U32)
+    return _Terms(step, step + 2 * once * U32, SLACK32, 0.0, (model.n_labels + 4) * U32)
 
 
 def allowances(model: Chain | Tree, single: Mask | bool) -> Floats:
@@ -197,7 +206,7 @@ def allowances(model: Chain | Tree, single: Mask | bool) -> Floats:
     terms = _single_terms(model) if single else _double_terms(model)
     found = native.allowances_of(
         sizes_of(model), model.forest.longest, terms.step, terms.once, 2 * terms.slack,
-        terms.written,
+        terms.written, 2 * terms.cut,
     )  # fmt: skip
     return np.asarray(found)
 

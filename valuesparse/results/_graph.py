@@ -12,7 +12,7 @@ from valuesparse._junction import freeze
 from valuesparse._owned import ReadOnly
 from valuesparse._rounding import down, engine_margin, up
 from valuesparse.models import FactorGraph
-from valuesparse.models._blocks import feature_indices
+from valuesparse.models._blocks import feature_indices, wide_tables
 from valuesparse.models._evidence import soft_sum
 from valuesparse.results._bounds import Bounds
 from valuesparse.results._factors import FactorResult, frozen
@@ -319,7 +319,10 @@ class GraphResult(FactorResult):
         value, model = float(self.log_z), self.part()
         magnitude = self._engine.magnitude(model) + soft_sum(self.evidence)
         magnitude += float(np.log(model.cards).sum())
-        margin = engine_margin(value, 0.0, magnitude)
+        entries = float(model.cards.sum()) + self.stats.get("table_entries", 0.0)
+        for scopes in wide_tables(model):
+            entries += float(model.cards[scopes].prod(axis=1, dtype=np.float64).sum())
+        margin = engine_margin(value, entries, magnitude)
         if self.method in EXACT:
             return down(value, margin), up(value, margin)
         if self.method == "islands":

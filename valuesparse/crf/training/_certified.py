@@ -51,7 +51,9 @@ class CertifiedObjective:
     -----
     No event has a probability that is off by more than the error e of the sequence, so that the
     errors of a variable's marginals, or of an edge's, sum up to 2 e at most, and an item with
-    values v adds at most 2 e ‖v‖ to the error of the gradient, an edge 2 e.
+    values v adds at most 2 e ‖v‖ to the error of the gradient, an edge 2 e. Where labels are known
+    in part, a gradient is the difference of two. Sums round as well: the score of an item is one
+    over its attributes, an entry of the gradient one over all items with an attribute.
     """
 
     def __init__(self, objective: Objective, tol: float) -> None:
@@ -79,8 +81,14 @@ class CertifiedObjective:
             np.append(_lengths(corpus), 0.0), corpus.offset[:-1]
         ) if len(self._sizes) else np.zeros(0)  # fmt: skip
         self._weight[self._sizes == 0] = 0.0
+        edges = 0
         if len(objective.features.source):
             self._weight += np.maximum(self._sizes - 1, 0)
+            edges = int(np.maximum(self._sizes - 1, 0).sum())
+        self._parts = 1 if corpus.sets is None else 2
+        # What sums round, in units of U64: of scores by the largest weight, and of the gradient.
+        self._adds, self._summed = _sums(corpus)
+        self._summed += (edges + 2.0) * edges
 
     def refine(self) -> None:
         """Let all sequences go in float64 from now on."""
@@ -97,21 +105,41 @@ class CertifiedObjective:
             return loss
         k, went, scores = self.objective.n_labels, self._went, self._scores
         self.narrow = int(np.count_nonzero(went))
-        radius = _certified.double_radius(self._sizes, k, scores)
+        largest = float(np.abs(weights).max(initial=0.0))
+        added = 2 * _certified.U64 * largest * self._adds * self._sizes
+        radius = _certified.double_radius(self._sizes, k, scores) + added
         error = _certified.double_errors(radius)
         slack: Any = _certified.SLACK64
         if self.narrow:
             steps = _certified.roundings(k) + _certified.OTHER32
-            wide = _certified.single_radius(self._sizes, steps, 2 * scores)
+            wide = _certified.single_radius(self._sizes, steps, 2 * scores) + added
             radius = np.where(went, wide, radius)
             error = np.where(went, _certified.single_radius_errors(wide, k), error)
             slack = np.where(went, _certified.SLACK32, slack)
         most = self._sizes * (scores + math.log(k)) if k else scores  # of |log Z|, and of a score
         margin = _certified.log_z_margin(radius, slack, self._sizes, scores, most)
-        margin += 4 * _certified.U64 * (self._sizes + 2) * most
-        self.loss_error = float(margin.sum()) * (1 + 1e-9)
-        self.gradient_error = 2 * float(self._weight @ error) * (1 + 1e-9)
+        margin += 4 * _certified.U64 * (self._sizes + 2) * most + added
+        self.loss_error = self._parts * float(margin.sum()) * (1 + 1e-9)
+        self.gradient_error = 2 * self._parts * float(self._weight @ error) * (1 + 1e-9)
+        self.gradient_error += 2 * self._parts * _certified.U64 * self._summed
         return loss
+
+
+def _sums(corpus: Corpus) -> tuple[Floats, float]:
+    """Return how many numbers are added up, times what their magnitudes sum up to.
+
+    The first for the scores of an item of each sequence (B,), the largest, with weights of 1; the
+    second for the gradient, as a norm over attributes.
+    """
+    counts = np.diff(corpus.item)
+    sizes = np.ones(len(corpus.ids)) if corpus.values is None else np.abs(corpus.values)
+    item = np.repeat(np.arange(len(counts)), counts)
+    own = counts * np.bincount(item, sizes, minlength=len(counts))
+    starts = corpus.offset[:-1]
+    adds = np.maximum.reduceat(np.append(own, 0.0), starts) if len(starts) else np.zeros(0)
+    adds[np.diff(corpus.offset) == 0] = 0.0
+    times = np.bincount(corpus.ids) + 2.0
+    return adds, float(np.linalg.norm(times * np.bincount(corpus.ids, sizes)))
 
 
 def _lengths(corpus: Corpus) -> Floats:
