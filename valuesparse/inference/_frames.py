@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import pandas
 
 __all__ = ["codes_of", "frame_of"]
+
+Rows = Sequence[int] | npt.NDArray[np.int64]
 
 #: A column of integers is looked up in a table where they span no more than this.
 _SPAN = 1 << 16
@@ -49,8 +51,8 @@ def codes_of(graph: FactorGraph, frame: Any) -> npt.NDArray[np.int32]:
     graph : FactorGraph
         The graph whose variables the columns are.
     frame : pandas.DataFrame, mapping of columns, or ndarray of integers (rows, n)
-        States by name or number; None, NaN or −1 is unknown. Variables without a column are
-        unknown everywhere.
+        States by name or number; None, NaN, −1 or a masked entry is unknown. Variables without a
+        column are unknown everywhere.
 
     Raises
     ------
@@ -101,7 +103,8 @@ def _columns(graph: FactorGraph, frame: Any) -> tuple[list[tuple[Any, int, Any]]
         if v in seen:
             raise ValueError(f"frame has two columns of variable {graph.names[v]!r}")
         seen.add(v)
-        if isinstance(column, str) or not hasattr(column, "__len__"):
+        single = isinstance(column, str) or getattr(column, "ndim", 1) == 0
+        if single or not hasattr(column, "__len__"):
             raise ValueError(f"frame[{name!r}] must be a sequence of states, got {column!r}")
         if found and len(column) != rows:
             raise ValueError(
@@ -117,57 +120,79 @@ def _columns(graph: FactorGraph, frame: Any) -> tuple[list[tuple[Any, int, Any]]
 def _coded(graph: FactorGraph, v: int, column: Any, label: str) -> npt.NDArray[np.int32]:
     """Return the numbers of the states in a column, −1 where there is none."""
     categories = getattr(getattr(column, "cat", None), "categories", None)
-    if categories is not None:  # of pandas: a look-up for each category
-        numbers = _looked_up(graph, v, list(categories), label)
-        codes = np.asarray(column.cat.codes)
-        return np.where(codes < 0, np.int32(-1), np.append(numbers, np.int32(-1))[codes])
-    values = column if isinstance(column, (list, tuple)) else np.asarray(column)
-    if isinstance(values, np.ndarray) and values.ndim != 1:
+    if categories is not None:  # of pandas: a look-up for each category that occurs
+        places = np.asarray(column.cat.codes)
+        known = np.flatnonzero(places >= 0)
+        there, first = _first_places(places[known], len(categories))
+        numbers = np.full(len(categories) + 1, -1, dtype=np.int32)  # the last is that of -1
+        numbers[there] = _looked_up(graph, v, list(categories[there]), label, known[first])
+        return numbers[places]
+    if isinstance(column, (list, tuple)):
+        return _looked_up(graph, v, column, label, range(len(column)))
+    values = column if isinstance(column, np.ma.MaskedArray) else np.asarray(column)
+    if values.ndim != 1:
         raise ValueError(f"{label} must be a column, got an array of shape {values.shape}")
-    if isinstance(values, np.ndarray) and values.size and values.dtype.kind in "iu":
+    if not isinstance(values, np.ma.MaskedArray):
+        return _array_coded(graph, v, values, label, range(values.size))
+    known = np.flatnonzero(~np.ma.getmaskarray(values))
+    codes = np.full(values.size, -1, dtype=np.int32)
+    codes[known] = _array_coded(graph, v, np.asarray(values)[known], label, known)
+    return codes
+
+
+def _array_coded(
+    graph: FactorGraph, v: int, values: npt.NDArray[Any], label: str, rows: Rows
+) -> npt.NDArray[np.int32]:
+    """Return the states of an array, which stand in these rows."""
+    if values.size and values.dtype.kind in "iu":
         low, high = int(values.min()), int(values.max())
         if high - low < min(_SPAN, 16 * values.size + 64):
-            return _integers(graph, v, values, low, high, label)
-    return _looked_up(graph, v, values, label)
+            # Modulo 2**64: neither end of the integers overflows.
+            at = (values.astype(np.uint64) - np.uint64(low % 2**64)).astype(np.int64)
+            there, first = _first_places(at, high - low + 1)
+            numbers = np.full(high - low + 1, -1, dtype=np.int32)
+            listed = [x + low for x in there.tolist()]
+            places = [rows[i] for i in first.tolist()]
+            numbers[there] = _looked_up(graph, v, listed, label, places)
+            return numbers[at]
+    return _looked_up(graph, v, values.tolist(), label, rows)
 
 
-def _integers(
-    graph: FactorGraph, v: int, values: npt.NDArray[Any], low: int, high: int, label: str
+def _first_places(
+    codes: npt.NDArray[Any], size: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the codes that occur, and where each does first; in the order of these places."""
+    first = np.full(size, codes.size, dtype=np.int64)
+    # Backwards: where a code occurs several times, the last assignment holds.
+    first[codes[::-1]] = np.arange(codes.size)[::-1]
+    there = np.flatnonzero(first < codes.size)
+    there = there[np.argsort(first[there])]
+    return there, first[there]
+
+
+def _looked_up(
+    graph: FactorGraph, v: int, values: Sequence[Any], label: str, rows: Rows
 ) -> npt.NDArray[np.int32]:
-    """Return states of a column of integers, which lie in a small range."""
-    at = values.astype(np.int64) - low
-    there = np.flatnonzero(np.bincount(at, minlength=high - low + 1))
-    numbers = np.full(high - low + 1, -1, dtype=np.int32)
-    for x in there.tolist():
-        try:
-            numbers[x] = _number(graph, v, x + low)
-        except ValueError as error:
-            raise ValueError(f"{label}[{int((at == x).argmax())}]: {error}") from None
-    return numbers[at]
-
-
-def _looked_up(graph: FactorGraph, v: int, values: Any, label: str) -> npt.NDArray[np.int32]:
-    """Return the states of any values, one by one."""
-    listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    """Return the states of any values, one by one; the first that is none is named by its row."""
     named = graph.states[v]
     known: dict[Any, int] = {} if named is None else {name: i for i, name in enumerate(named)}
     known.setdefault(None, -1)
     found: list[int | None]
     try:
-        found = list(map(known.get, listed))
+        found = list(map(known.get, values))
     except TypeError:  # one of them has no hash
-        found = [None] * len(listed)
+        found = [None] * len(values)
     for i in [i for i, number in enumerate(found) if number is None]:
         try:
-            found[i] = _number(graph, v, listed[i])
+            found[i] = _number(graph, v, values[i])
         except ValueError as error:
-            raise ValueError(f"{label}[{i}]: {error}") from None
+            raise ValueError(f"{label}[{rows[i]}]: {error}") from None
     return np.array(found, dtype=np.int32)
 
 
 def _number(graph: FactorGraph, v: int, value: Any) -> int:
-    """Return the number of a state, −1 for None, NaN, pandas' NA and −1 (if that is no name)."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    """Return the number of a state, −1 for None, NaN, NA, a mask and −1 (if that is no name)."""
+    if value is None or value is np.ma.masked or type(value).__name__ in ("NAType", "NaTType"):
         return -1
     if isinstance(value, (float, np.floating)):
         if value != value:

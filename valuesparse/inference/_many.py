@@ -50,8 +50,8 @@ class ManyQuestions(Questions):
         ----------
         frame : pandas.DataFrame, mapping or ndarray
             A row for each question, a column for each variable, by name; states by name or
-            number, and None, NaN or −1 where nothing is known. Variables without a column are
-            unknown in every row. An array of states has shape (rows, n).
+            number, and None, NaN, −1 or a masked entry where nothing is known. Variables without
+            a column are unknown in every row. An array of states has shape (rows, n).
         threads : int, optional
             At least 1; results have the same bits for any number.
         deadline : float, optional

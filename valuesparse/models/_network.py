@@ -294,8 +294,8 @@ class ConditionalFactors(Factors):
         ----------
         frame : pandas.DataFrame, mapping or ndarray
             A row for each observation, a column for each variable, by name; states by name or
-            number, and None, NaN or −1 where a value is missing. A variable without a column is
-            never seen. An array of states has shape (rows, n).
+            number, and None, NaN, −1 or a masked entry where a value is missing. A variable
+            without a column is never seen. An array of states has shape (rows, n).
         prior : float, default 1.0
             Dirichlet prior: how often each state was seen before the data, in each row of a
             table. 0 is maximum likelihood; rows that were never seen stay as they are then.
