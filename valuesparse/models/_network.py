@@ -78,12 +78,35 @@ class TableLearner(Protocol):
         """Return the log-table of each factor that was learnt, and how it went."""
 
 
+class _Families:
+    """Conditional tables by their variables: no call looks through all of them."""
+
+    __slots__ = ("own", "parents", "size")
+
+    def __init__(self) -> None:
+        #: The first table of each variable that has one.
+        self.own: dict[int, int] = {}
+        #: Variables that are the parent of another one.
+        self.parents: set[int] = set()
+        #: How many tables these are, several of one variable included.
+        self.size = 0
+
+    def add(self, factor: int, scope: tuple[int, ...]) -> None:
+        """Note a conditional table."""
+        self.own.setdefault(scope[-1], factor)
+        self.parents.update(scope[:-1])
+        self.size += 1
+
+
 class ConditionalFactors(Factors):
     """Factors, some of which are conditional tables."""
 
-    __slots__ = ("fitted",)
+    __slots__ = ("_by_child", "fitted")
 
     _learner: ClassVar[TableLearner]
+
+    #: What `conditional` says by variable, as far as it was needed; None before.
+    _by_child: _Families | None
 
     #: How the last `fit` of this graph went; None before.
     fitted: Fit | None
@@ -146,12 +169,13 @@ class ConditionalFactors(Factors):
         names = [self.names[u] for u in scope]
         if len(set(scope)) != len(scope):
             raise ValueError(f"the table of {names[-1]!r} has a variable twice: {names}")
-        for f, u in self.conditional.items():
-            if u == v:
-                raise ValueError(
-                    f"variable {names[-1]!r} has a conditional table already, factor {f}"
-                )
-        self._require_no_cycle(v, above)
+        families = self._by_variable()
+        if v in families.own:
+            raise ValueError(
+                f"variable {names[-1]!r} has a conditional table already, factor {families.own[v]}"
+            )
+        if v in families.parents:
+            self._require_no_cycle(v, above)
         shape = self._shape(scope)
         if table is None:
             numbers: Floats = np.full(shape, 1.0 / shape[-1])
@@ -161,7 +185,17 @@ class ConditionalFactors(Factors):
             logs, largest = check_table(self, scope, np.log(numbers), index)
         self._append(Table(scope, logs), largest)
         self.conditional[index] = v
+        families.add(index, scope)
         return index
+
+    def _by_variable(self) -> _Families:
+        """Return the conditional tables by their variables; readers only fill `conditional`."""
+        families = self._by_child
+        if families is None or families.size != len(self.conditional):
+            families = self._by_child = _Families()
+            for f in self.conditional:
+                families.add(f, self.factor(f).scope)
+        return families
 
     def _rows(self, scope: tuple[int, ...], given: Array) -> Floats:
         """Return a conditional table, checked: every row sums to one."""
@@ -206,9 +240,7 @@ class ConditionalFactors(Factors):
 
     def _require_no_cycle(self, child: int, parents: tuple[int, ...]) -> None:
         """Raise where a variable is among the ancestors of its own parents."""
-        above = {v: self._factors[f] for f, v in self.conditional.items()}
-        if child not in {u for f in above.values() if f is not None for u in f.scope[:-1]}:
-            return
+        own = self._by_variable().own
         seen: dict[int, int] = dict.fromkeys(parents, child)
         left = list(parents)
         while left:
@@ -224,8 +256,7 @@ class ConditionalFactors(Factors):
                 raise ValueError(
                     f"variable {self.names[child]!r} would be its own ancestor: {shown}"
                 )
-            factor = above.get(v)
-            for u in () if factor is None else factor.scope[:-1]:
+            for u in self.factor(own[v]).scope[:-1] if v in own else ():
                 if u not in seen:
                     seen[u] = v
                     left.append(u)
@@ -272,10 +303,10 @@ class ConditionalFactors(Factors):
         ('rain',)
         """
         v = self.variable(variable)
-        for f, child in self.conditional.items():
-            if child == v:
-                return tuple(self.names[u] for u in self.factor(f).scope[:-1])
-        raise ValueError(f"variable {self.names[v]!r} has no conditional table")
+        factor = self._by_variable().own.get(v)
+        if factor is None:
+            raise ValueError(f"variable {self.names[v]!r} has no conditional table")
+        return tuple(self.names[u] for u in self.factor(factor).scope[:-1])
 
     def fit(
         self,

@@ -127,7 +127,7 @@ class FactorGraph(ConditionalFactors):
         self.stamp = Stamp()
         self.magnitude = self._soft = 0.0
         self._evidence = ReadOnly()
-        self.fitted = None
+        self._by_child = self.fitted = None
         if evidence is not None or likelihood is not None:
             self.set_evidence({} if evidence is None else evidence, likelihood=likelihood)
 
@@ -395,7 +395,7 @@ class FactorGraph(ConditionalFactors):
         other.conditional = self.conditional.copy()
         other._evidence, other.stamp = self._evidence, self.stamp
         other.magnitude, other._soft = self.magnitude, self._soft
-        other.fitted = self.fitted
+        other._by_child, other.fitted = None, self.fitted
         return other
 
     def part(
@@ -404,7 +404,7 @@ class FactorGraph(ConditionalFactors):
         """Return the same variables with some of the factors only."""
         other = FactorGraph.__new__(kind or FactorGraph)
         self._fill(other, factors)
-        other.fitted = None
+        other._by_child = other.fitted = None
         return other
 
     def derived(self) -> FactorGraph:

@@ -1,0 +1,102 @@
+"""Conditional tables by their variables: found at once, also in copies of a graph."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import valuesparse as vs
+
+
+class Closed(dict[int, int]):
+    """A dictionary that nobody looks through."""
+
+    def __iter__(self) -> Any:
+        raise AssertionError("looked through")
+
+    items = keys = values = __iter__
+
+
+def test_nobody_looks_through_all_tables() -> None:
+    """With n tables that would be quadratic."""
+    graph = vs.FactorGraph([2] * 9)
+    graph.add_cpt(0)
+    graph.conditional = Closed(graph.conditional)
+    for v in range(1, 8):
+        graph.add_cpt(v, [v - 1])
+    assert graph.parents(7) == (6,)
+    with pytest.raises(ValueError, match="variable 3 has a conditional table already, factor 3"):
+        graph.add_cpt(3)
+    with pytest.raises(ValueError, match="variable 8 has no conditional table"):
+        graph.parents(8)
+
+
+def chain() -> vs.FactorGraph:
+    graph = vs.FactorGraph({name: 2 for name in "abcd"})
+    graph.add_cpt("b", ["a"])
+    graph.add_cpt("c", ["b"])
+    return graph
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [
+        vs.FactorGraph.copy,
+        copy.copy,
+        copy.deepcopy,
+        lambda graph: pickle.loads(pickle.dumps(graph)),
+        lambda graph: graph.with_evidence({"a": 1}),
+        lambda graph: graph.with_names(list("abcd")),
+        lambda graph: graph.part(np.array([0, 1])),
+    ],
+)
+def test_copies(copied: Callable[[vs.FactorGraph], vs.FactorGraph]) -> None:
+    graph = chain()
+    other = copied(graph)
+    assert (other.parents("b"), other.parents("c")) == (("a",), ("b",))
+    with pytest.raises(ValueError, match="'a' would be its own ancestor: a -> b -> c -> a"):
+        other.add_cpt("a", ["c"])
+    with pytest.raises(ValueError, match="'c' has a conditional table already"):
+        other.add_cpt("c")
+    other.add_cpt("d", ["c"])
+    assert other.parents("d") == ("c",)
+    with pytest.raises(ValueError, match="'d' has no conditional table"):
+        graph.parents("d")
+    graph.add_cpt("d", ["a"])
+    assert (graph.parents("d"), other.parents("d")) == (("a",), ("c",))
+
+
+def test_tables_from_files() -> None:
+    graph = vs.read_bif(
+        b"variable a { type discrete [2] { x, y }; }"
+        b"variable b { type discrete [2] { x, y }; }"
+        b"probability (a | b) { (x) 0.5, 0.5; (y) 0.1, 0.9; }"
+        b"probability (b) { table 0.5, 0.5; }"
+    )
+    assert (graph.parents("a"), graph.parents("b")) == (("b",), ())
+    with pytest.raises(ValueError, match="'b' has a conditional table already, factor"):
+        graph.add_cpt("b")
+
+
+@given(pairs=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12))
+def test_cycles_are_refused_in_any_order(pairs: list[tuple[int, int]]) -> None:
+    graph = vs.FactorGraph([2] * 6)
+    above: dict[int, int] = {}
+    for child, parent in pairs:
+        line = [parent]
+        while line[-1] in above and line[-1] != child:
+            line.append(above[line[-1]])
+        if child in above or child in line:
+            with pytest.raises(ValueError, match=r"already|own ancestor|twice"):
+                graph.add_cpt(child, [parent])
+        else:
+            graph.add_cpt(child, [parent])
+            above[child] = parent
+    assert graph.conditional == dict(enumerate(above))
