@@ -150,6 +150,52 @@ def test_frames_with_names_and_rows_never_seen() -> None:
     assert vs.FactorGraph([2]).fitted is None
 
 
+def test_rows_never_seen_stay_where_others_have_missing_values() -> None:
+    """Neither the numbers that EM starts from nor those of a round are anybody's there."""
+    codes = data(100, 0.4)
+    codes[:, 0], codes[:, 1] = 0, np.where(codes[:, 1] == 2, 1, codes[:, 1])
+    codes[codes[:, 1] < 0, 1] = 0  # the last state of b is never seen, nor expected
+    before = tables_of(network())
+    for rounds in (1, 50):
+        _, b, c, d = tables_of(network().fit(codes, prior=0.0, max_iterations=rounds))
+        assert_same_bits(b[1], before[1][1])
+        assert_same_bits(c[1], before[2][1])
+        assert_same_bits(d[:, 2], before[3][:, 2])
+        assert b[0, 2] == 0.0
+        assert not (d[:, :2] == before[3][:, :2]).any()
+    graph = vs.FactorGraph({"a": 2, "b": 2})
+    graph.add_cpt("a")
+    graph.add_cpt("b", ["a"])  # nothing is seen, and it is shaken
+    graph.fit({"a": [0, 0, 0], "b": [None] * 3}, prior=0.0)
+    np.testing.assert_array_equal(np.exp(graph.factors[1].log_table)[1], [0.5, 0.5])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("prior", [1e-98, 1e-101, 1e-200, 5e-324])
+def test_tiny_priors_are_almost_none(prior: float) -> None:
+    """They leave probabilities that EM takes for 0, and these have a logarithm in the penalty."""
+    frame = {"a": [0] * 4, "b": [0, 0, 1, None]}
+    fits = []
+    for each in (0.0, prior):
+        graph = vs.FactorGraph({"a": 2, "b": 2})
+        graph.add_cpt("a")
+        graph.add_cpt("b", ["a"])
+        fits.append(graph.fit(frame, prior=each))
+    none, tiny = fits
+    assert none.fitted is not None
+    assert tiny.fitted is not None
+    assert tiny.fitted.converged
+    assert tiny.fitted.iterations == none.fitted.iterations > 1
+    assert tables_of(tiny)[1][0] == pytest.approx(tables_of(none)[1][0], rel=1e-12)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_huge_priors_are_uniform(missing: float) -> None:
+    for table in tables_of(network().fit(data(20, missing), prior=1e200)):
+        np.testing.assert_array_equal(table, np.full(table.shape, 1 / table.shape[-1]))
+
+
 def test_progress() -> None:
     seen: list[tuple[int, int]] = []
     codes = data(50, 0.3)
@@ -178,6 +224,7 @@ def broken(how: str) -> vs.FactorGraph:
         ("table", {}, "variable 'b' has no conditional table"),
         ("", {"prior": -1.0}, "prior must be a number >= 0"),
         ("", {"prior": np.inf}, "prior must be a finite number"),
+        ("", {"prior": 1e300}, r"prior must be at most 1e\+200, got 1e\+300"),
         ("", {"tol": -1.0}, "tol must be a number >= 0"),
         ("", {"max_iterations": 0}, "max_iterations must be an integer >= 1"),
         ("", {"frame": {"a": ["z"]}}, r"frame\['a'\]\[0\]: variable 'a' has no state 'z'"),

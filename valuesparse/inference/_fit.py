@@ -30,6 +30,8 @@ _LEAST = 1e-100
 _SHAKEN = 0.2
 #: The least probability that it starts from.
 _START = 1e-6
+#: The largest prior: times logarithms of many probabilities it is still a number.
+_PRIOR = 1e200
 
 
 class _Family(NamedTuple):
@@ -72,6 +74,10 @@ def fit(
     prior, tol = as_threshold("prior", prior), as_threshold("tol", tol)
     if not math.isfinite(prior):
         raise ValueError(f"prior must be a finite number, got {prior!r}")
+    if prior > _PRIOR:
+        raise ValueError(
+            f"prior must be at most {_PRIOR:g}, got {prior!r}: sums of larger ones overflow"
+        )
     rounds = as_count("max_iterations", max_iterations, at_least=1)
     seed, workers = as_count("seed", seed, at_least=0), resolve(threads)
     watch = Watch(None, progress)
@@ -92,7 +98,7 @@ def fit(
         _table(n, max(prior, 1.0), before) if n.any() else _shaken(before, generator)
         for n, before in zip(seen, old, strict=True)
     ]
-    return _em(network, families, codes, start, prior, rounds, tol, workers, watch)
+    return _em(network, families, codes, start, old, prior, rounds, tol, workers, watch)
 
 
 def _families(graph: FactorGraph) -> list[_Family]:
@@ -143,6 +149,7 @@ def _em(
     families: list[_Family],
     codes: Codes,
     tables: list[Floats],
+    old: list[Floats],
     prior: float,
     rounds: int,
     tol: float,
@@ -154,23 +161,34 @@ def _em(
     steps = _Expectation(graph, families, tables, workers)
     found: list[float] = []
     best = -math.inf
+    # A prior counts as data: it has seen every row.
+    seen = [np.full((*p.shape[:-1], 1), prior > 0.0) for p in tables]
+    converged = False
     for done in range(rounds + 1):
         likelihood, counts = steps.run(codes, tables, watch)
         found.append(likelihood)
-        penalty = _objective([np.full(p.shape, prior) for p in tables], tables) if prior else 0.0
-        grown = likelihood + penalty - best
-        best = likelihood + penalty
-        if done and grown <= tol * rows:
-            watch.finish(rounds)
-            return _logs(families, tables), Fit(rows, done, found, True)
-        if done == rounds:
+        seen = [s | n.any(axis=-1, keepdims=True) for s, n in zip(seen, counts, strict=True)]
+        best, before = likelihood + _penalty(tables, prior), best
+        converged = done > 0 and best - before <= tol * rows
+        if converged or done == rounds:
             break
-        tables = [_table(n, prior, before) for n, before in zip(counts, tables, strict=True)]
+        tables = [_table(n, prior, p) for n, p in zip(counts, tables, strict=True)]
         for p in tables:
             p[p < _LEAST] = 0.0
         if watch.progress is not None:
             watch.progress(done + 1, rounds)
-    return _logs(families, tables), Fit(rows, rounds, found, False)
+    if converged:
+        watch.finish(rounds)
+    # Rows that no data reach started from numbers that are nobody's.
+    tables = [np.where(s, p, q) for s, p, q in zip(seen, tables, old, strict=True)]
+    return _logs(families, tables), Fit(rows, done, found, converged)
+
+
+def _penalty(tables: list[Floats], prior: float) -> float:
+    """Return the prior times the sum of log-probabilities; those that are 0 were below `_LEAST`."""
+    if not prior:
+        return 0.0
+    return prior * sum(float(np.log(np.maximum(p, _LEAST)).sum()) for p in tables)
 
 
 class _Expectation:

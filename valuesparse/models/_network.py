@@ -353,7 +353,8 @@ class ConditionalFactors(Factors):
         ------
         ValueError
             For a graph that is no Bayesian network (each variable has one conditional table and
-            there is nothing else), an unknown column or state, or a negative prior.
+            there is nothing else), an unknown column or state, or a prior that is negative or
+            above 1e200.
         InfeasibleError
             When a row is impossible under every table that EM can reach.
 
