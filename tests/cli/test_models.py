@@ -166,6 +166,14 @@ def test_names_and_json_evidence(tmp_path: Path) -> None:
         assert words in error
 
 
+@pytest.mark.parametrize("value", ['["a", "b"]', "[null, 1]", '["1", "2"]', "[{}, 1]"])
+def test_evidence_of_the_wrong_type(model: Path, tmp_path: Path, value: str) -> None:
+    evidence = tmp_path / "e.json"
+    evidence.write_text(f'{{"0": {value}}}')
+    error = error_of(run("solve", model, "-e", evidence))
+    assert error.startswith(f"Error: {evidence}: evidence[0] must hold real numbers, got an array")
+
+
 def test_labels_of_libdai(tmp_path: Path) -> None:
     path, evidence = tmp_path / "model.fg", tmp_path / "e.evid"
     path.write_text(LABELS)

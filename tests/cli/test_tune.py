@@ -361,6 +361,9 @@ def test_errors_are_one_line(arrays: tuple[Path, Path], tmp_path: Path) -> None:
     longer = npz_by_hand(tmp_path / "longer.npz", header)
     narrow = tmp_path / "narrow.npz"
     np.savez(narrow, unary=np.zeros((2, 4)))
+    imaginary, text_only = tmp_path / "imaginary.npz", tmp_path / "text.npz"
+    np.savez(imaginary, transition=1j * np.eye(6))
+    np.savez(text_only, unary=[["a"] * 6])
     packed = tmp_path / "packed.npz"
     np.savez_compressed(packed, unary=np.zeros((2_000_000, 6)))
     for arguments, words in (
@@ -373,6 +376,8 @@ def test_errors_are_one_line(arrays: tuple[Path, Path], tmp_path: Path) -> None:
         ((model, single), "one array, not several"),
         ((model, short), "Error: short.npz: gold must be integers of shape (2,)"),
         ((model, empty), "Error: empty.npz: there is no sequence in it"),
+        ((imaginary, data), "transition must hold real numbers, got an array of dtype complex128"),
+        ((model, text_only), "unary must hold real numbers, got an array of dtype <U1"),
         ((model, narrow), "Error: model.npz and narrow.npz: transition must have shape (4, 4)"),
     ):
         result = run(*arguments)

@@ -214,5 +214,5 @@ def _json_evidence(graph: FactorGraph, path: Path) -> dict[Any, Any]:
     try:
         graph.resolve_evidence(found)
     except (ValueError, TypeError) as error:
-        raise type(error)(f"{path}: {error}") from None
+        raise ValueError(f"{path}: {error}") from None  # what a file holds is never a TypeError
     return found

@@ -150,7 +150,7 @@ def load_arrays(model_path: Path, data_path: Path, tokens: int) -> Scored:
 
     Raises
     ------
-    ValueError, TypeError
+    ValueError
         The arrays are no chain. The message names the file, or both.
     """
     parameters: dict[str, Any] = _arrays(model_path, ("transition",), ("start", "end"))
@@ -158,8 +158,7 @@ def load_arrays(model_path: Path, data_path: Path, tokens: int) -> Scored:
     try:
         whole = vs.Chain(scores["unary"], lengths=scores.get("lengths"), **parameters)
     except (ValueError, TypeError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{model_path.name} and {data_path.name}: {error}") from error
+        raise ValueError(f"{model_path.name} and {data_path.name}: {error}") from error
     gold = scores.get("gold")
     if gold is not None and (gold.shape != (whole.n_positions,) or gold.dtype.kind not in "iu"):
         shape = (whole.n_positions,)
