@@ -61,7 +61,7 @@ def summary(graph: Factors) -> str:
             sizes = [math.prod(graph.cardinalities[v] for v in scope) for scope in scopes]
             f = max(range(len(sizes)), key=sizes.__getitem__)
             names = [graph.names[v] for v in scopes[f]]
-            where = listed(names)
+            where = listed(names) or "a constant"
             if f in graph.conditional:
                 given = f" given {listed(names[:-1])}" if len(names) > 1 else ""
                 where = f"{names[-1]!r}{given}"
@@ -102,14 +102,23 @@ def _quoted(name: Any) -> str:
 def dot(graph: Factors) -> str:
     """See `FactorGraph.to_dot`."""
     names = [_quoted(name) for name in graph.names]
+    others = list(_others(graph))
+    boxes = [_quoted(f"factor {f}") for f, _ in others]
+    labels = [""] * len(names)
+    if len({*names, *boxes}) < len(names) + len(boxes):
+        # Graphviz takes nodes of one text for one node: numbers tell them apart.
+        labels = [f"label={name}" for name in names]
+        names = [f"v{v}" for v in range(len(names))]
+        boxes = [f"f{f}" for f, _ in others]
     lines = ["digraph {"]
     for v, name in enumerate(names):
-        style = " [style=filled]" if v in graph.evidence else ""
-        lines.append(f"  {name}{style};")
+        said = [labels[v]] if labels[v] else []
+        if v in graph.evidence:
+            said.append("style=filled")
+        lines.append(f"  {name} [{', '.join(said)}];" if said else f"  {name};")
     for v, parents in _families(graph).items():
         lines += [f"  {names[u]} -> {names[v]};" for u in parents]
-    for f, scope in _others(graph):
-        box = _quoted(f"factor {f}")
+    for box, (f, scope) in zip(boxes, others, strict=True):
         lines.append(f'  {box} [shape=box, label="{f}"];')
         lines += [f"  {box} -> {names[v]} [dir=none];" for v in scope]
     return "\n".join([*lines, "}"])
@@ -167,7 +176,8 @@ def draw(graph: Factors, ax: Axes | None) -> Axes:
             "facecolor": "0.8" if v in graph.evidence else "white",
             "edgecolor": "0.4",
         }
-        ax.text(x, y, str(graph.names[v]), ha="center", va="center", bbox=box)
+        name = str(graph.names[v])
+        ax.text(x, y, name, ha="center", va="center", bbox=box, parse_math=False)
     ax.set_axis_off()
     ax.margins(0.15)
     ax.autoscale()

@@ -423,7 +423,8 @@ class ConditionalFactors(Factors):
         """Return the graph in the language of Graphviz.
 
         Arcs of a Bayesian network go from parents to children; other factors are boxes with a line
-        to each of their variables. Variables with evidence are filled.
+        to each of their variables. Variables with evidence are filled. Where two nodes would have
+        one text, such as variables named 1 and "1", nodes are numbered, and texts are labels.
 
         Examples
         --------
