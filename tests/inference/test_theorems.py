@@ -14,13 +14,18 @@ import pytest
 import scipy.sparse as sp
 
 import valuesparse as vs
+from valuesparse import _forest as native
 from valuesparse.inference import _certified
 from valuesparse.results._certificate import interval
+
+pytestmark = pytest.mark.simd
 
 Array = np.ndarray[Any, Any]
 
 MANY = [10_000, pytest.param(1_000_000, marks=pytest.mark.slow)]
 BATCH = 2_000
+#: Models of one kind and one number of variables: so few that 10,000 cases have each with each.
+FEW = 250
 
 #: How scores are drawn: their scale, the share of -inf, and their type.
 KINDS = {
@@ -34,10 +39,15 @@ KINDS = {
 }
 
 
-def batches(cases: int, seed: int) -> Iterator[tuple[np.random.Generator, int]]:
+def batches(cases: int, seed: int, batch: int = BATCH) -> Iterator[tuple[np.random.Generator, int]]:
     """Yield generators and sizes of batches, so many cases together."""
-    for number in range(-(-cases // BATCH)):
-        yield np.random.default_rng([seed, number]), min(BATCH, cases - number * BATCH)
+    for number in range(-(-cases // batch)):
+        yield np.random.default_rng([seed, number]), min(batch, cases - number * batch)
+
+
+def kinds_and_sizes(most: int) -> Iterator[tuple[str, int]]:
+    """Yield kinds of scores with numbers of variables, 0 to `most`, each with each, endlessly."""
+    return itertools.cycle(itertools.product(KINDS, range(most + 1)))
 
 
 def scores(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> Array:
@@ -143,9 +153,9 @@ def test_section_2_no_message_enlarges_a_radius(cases: int) -> None:
 @pytest.mark.parametrize("cases", MANY)
 def test_sections_6_and_7_certificates_hold(eager: None, cases: int) -> None:
     """Rounding is a radius: bounds contain what enumeration finds, with float32 and without."""
-    kinds, single = itertools.cycle(KINDS), 0
-    for rng, size in batches(cases, 4):
-        kind, k, n = next(kinds), int(rng.integers(1, 4)), int(rng.integers(1, 5))
+    drawn, single = kinds_and_sizes(4), 0
+    for rng, size in batches(cases, 4, FEW):
+        (kind, n), k = next(drawn), int(rng.integers(1, 4))
         unary, t = scores(rng, (size, n, k), kind), scores(rng, (k, k), kind)
         p, log_z = enumerated(unary, t)
         alive = np.isfinite(log_z)
@@ -167,18 +177,94 @@ def test_sections_6_and_7_certificates_hold(eager: None, cases: int) -> None:
     assert single > 0
 
 
+def spread(a: Array, b: Array) -> Array:
+    """Return h of rows with the same zeros: log max(a / b) - log min(a / b), 0 without entries."""
+    assert np.array_equal(a > 0, b > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.log(a) - np.log(b)
+    high = np.where(a > 0, ratio, -np.inf).max(axis=-1)
+    low = np.where(a > 0, ratio, np.inf).min(axis=-1)
+    return np.where(np.isfinite(high), high - low, 0.0)
+
+
+@pytest.mark.parametrize("cases", MANY)
+def test_section_8_no_message_increases_h(cases: int) -> None:
+    """Two rows with the same zeros, each sent by the kernel: their log-ratios spread no further."""
+    equal = 0
+    for number, (rng, size) in enumerate(batches(cases, 7)):
+        k, scale = int(rng.integers(2, 9)), rng.choice([0.01, 1.0, 8.0], size=(size, 1, 1))
+        unary = np.empty((2, size, 2, k))
+        unary[:, :, 0] = scale[:, 0] * rng.normal(size=(2, size, k))
+        unary[:, :, 1] = scale[:, 0] * rng.normal(size=(size, k))
+        unary[:, rng.random((size, 2, k)) < 0.2] = -np.inf  # in both rows
+        tables = scale * rng.normal(size=(size, k, k))
+        if number % 2:
+            tables = np.broadcast_to(tables[0], tables.shape)
+        forbidden = rng.random((k, k)) < rng.choice([0.0, 0.4])
+        tables = np.where(forbidden, -np.inf, tables)
+        alive = np.isfinite(unary[0, :, 0, :, None] + tables + unary[0, :, 1, None]).any((1, 2))
+        count = int(alive.sum())
+        given = tables[0] if number % 2 else tables[alive]
+        x, y = (
+            vs.infer(vs.Chain(u[alive].reshape(-1, k), given, np.full(count, 2))).marginals.reshape(
+                count, 2, k
+            )[:, 1]
+            for u in unary
+        )
+        entered = spread(*np.exp(unary[:, alive, 0]))
+        left = spread(x, y)
+        assert (left <= entered * (1 + 1e-12) + 1e-12).all()
+        equal += int((left > entered * (1 - 1e-3)).sum())
+    assert equal > 0  # the bound is met
+
+
+@pytest.mark.parametrize("cases", MANY)
+@pytest.mark.parametrize("agree", [0.1, 1.0])
+def test_section_8_chunks_are_off_by_what_their_cuts_let_pass(agree: float, cases: int) -> None:
+    """Cuts that let messages h apart pass add h to the radius of all that lies behind them."""
+    n, chunk = 12, 3
+    before = np.arange(n) // chunk  # cuts that a forward message has crossed
+    radius = np.log1p(agree) * (before + before[::-1])
+    assert radius.min() == radius.max() == 3 * np.log1p(agree)
+    largest, missed = 0.0, 0
+    for rng, size in batches(cases, 8, FEW):
+        k = int(rng.integers(2, 6))
+        t = rng.choice([0.3, 1.0, 3.0]) * rng.normal(size=(k, k))
+        t[rng.random((k, k)) < rng.choice([0.0, 0.2])] = -np.inf
+        np.fill_diagonal(t, np.maximum(t.diagonal(), -9.0))  # every chain is possible
+        unary = rng.choice([0.1, 1.0, 6.0], size=(size, 1, 1)) * rng.normal(size=(size, n, k))
+        model = vs.Chain(unary.reshape(-1, k), t, np.full(size, n))
+        try:
+            native.cut_chains(-1)
+            want = vs.infer(model).marginals.reshape(size, n, k)
+            native.cut_chains(2, chunk, 1, agree)
+            found = vs.infer(model).marginals.reshape(size, n, k)
+        finally:
+            native.cut_chains()
+        off = spread(found, want)
+        assert (off <= radius + 1e-9).all()
+        error = np.abs(found - want).max(axis=2)
+        assert (error <= np.expm1(off) / 4 + 1e-12).all()
+        largest = max(largest, float(off.max()))
+        missed += int((off > 1e-9).sum())
+    assert missed > cases / 10  # cuts are kept where messages differ
+    assert largest > np.log1p(agree)  # what several cuts let pass adds up
+
+
 @pytest.mark.parametrize("cases", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_section_10_certificates_of_trees_hold(eager: None, cases: int) -> None:
-    kinds, single = itertools.cycle(KINDS), 0
-    for rng, size in batches(cases, 6):
-        kind, k, n = next(kinds), int(rng.integers(1, 4)), int(rng.integers(1, 6))
-        parent = np.array([-1, *(rng.integers(i) for i in range(1, n))])
+    drawn, single = kinds_and_sizes(5), 0
+    for rng, size in batches(cases, 6, FEW):
+        (kind, n), k = next(drawn), int(rng.integers(1, 4))
+        parent = np.array([-1, *(rng.integers(i) for i in range(1, n))])[:n]
         unary, t = scores(rng, (size, n, k), kind), scores(rng, (k, k), kind)
         p, log_z = enumerated(unary, t, parent)
         alive = np.isfinite(log_z)
         p, log_z, count = p[alive], log_z[alive], int(alive.sum())
         parents = np.where(parent < 0, -1, parent + n * np.arange(count)[:, None]).ravel()
         tree = vs.Tree(parents, unary[alive].reshape(-1, k), t)
+        if n == 0:  # nodes are what a forest has: it is empty
+            log_z = log_z[:0]
         tol = max(1e-2, 2 * _certified.floor_of(tree))
         r = vs.infer(tree, tol=tol)
         for found in (r, vs.infer(tree, zeta=0.8).certify()):
@@ -210,27 +296,30 @@ def best_paths(unary: Array, t: Array) -> Array:
 
 @pytest.mark.parametrize("cases", MANY)
 @pytest.mark.parametrize("listed", [False, True])
-def test_section_9_a_sorted_scan_finds_the_best(listed: bool, cases: int) -> None:
+def test_section_9_a_sorted_scan_finds_the_best(dtype: type, listed: bool, cases: int) -> None:
     """Rows in descending order until none can matter: the states of the plain scan, ties included.
 
-    Scores are halves, so that all sums are exact and ties are many. A case is a message.
+    Scores are halves, so that all sums are exact and ties are many, in float32 too. A case is a
+    message. An empty chain stands beside each.
     """
     n = 11
     for number, (rng, _) in enumerate(batches(cases, 5)):
         k, count = (100, BATCH // (n - 1)) if listed else (130, BATCH // (n - 1))
-        unary = rng.integers(-6, 7, (count, n, k)) / 2.0
+        unary = (rng.integers(-6, 7, (count, n, k)) / 2.0).astype(dtype)
         unary[rng.random(unary.shape) < 0.1] = -np.inf
         if number % 2:  # peaked: a few rows matter
             unary[rng.random(unary.shape) < 0.02] += 30.0
         if listed:
             at = rng.choice(k * k, size=400, replace=False)
-            entries = rng.integers(-4, 5, 400) / 2.0
+            entries = (rng.integers(-4, 5, 400) / 2.0).astype(dtype)
             given: Any = vs.SparseTransition(
                 sp.csr_array((entries, (at // k, at % k)), shape=(k, k)), -1.0
             )
             t = given.todense()
         else:
-            given = t = rng.integers(-4, 5, (k, k)) / 2.0
-        found = vs.decode(vs.Chain(unary.reshape(-1, k), given, np.full(count, n)))
+            given = t = (rng.integers(-4, 5, (k, k)) / 2.0).astype(dtype)
+        model = vs.Chain(unary.reshape(-1, k), given, np.tile([n, 0], count))
+        assert model.dtype == dtype
+        found = vs.decode(model)
         want = best_paths(unary, t)
         assert np.array_equal(found.states.reshape(count, n), want)
