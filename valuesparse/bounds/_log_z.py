@@ -185,7 +185,7 @@ def log_z(
         raise ValueError(
             "exact=False contradicts methods, which has 'exact': leave one of the two out"
         )
-    known = evidence if likelihood is None else asked(graph, evidence, likelihood)
+    known = known_of(graph, asked(graph, evidence, likelihood))  # once for all methods
     reduced = reduce_graph(graph, known)
     if memory_limit is not None:
         as_count("memory_limit", memory_limit, at_least=0)
@@ -199,7 +199,7 @@ def log_z(
         lower, upper, note = (-np.inf, np.inf, skipped) if skipped else search.run(name)
         found[name] = MethodBounds(lower, upper, time.perf_counter() - start, note)
         if upper == -np.inf:
-            raise impossible(graph, bool(known_of(graph, known).given))
+            raise impossible(graph, bool(known.given))
         if name == "exact" and not note:
             break
     return _best(found)
@@ -226,13 +226,13 @@ class _Methods:
         self,
         graph: FactorGraph,
         reduced: Reduced,
-        evidence: Evidence | Known | None,
+        known: Known,
         i_bound: int,
         iterations: int,
         memory_limit: int | None,
         seed: int,
     ) -> None:
-        self.graph, self.reduced, self.evidence = graph, reduced, evidence
+        self.graph, self.reduced, self.known = graph, reduced, known
         self.i_bound, self.iterations = i_bound, iterations
         self.memory_limit, self.seed = memory_limit, seed
         self.tree: PreconditionerBounds | None = None
@@ -274,7 +274,7 @@ class _Methods:
     def _exact(self) -> tuple[float, float, str]:
         # Conditioning takes as long as it takes: other bounds are there.
         tree = JunctionTree._of_call(
-            self.graph, self.evidence, self.memory_limit, NOBODY, budget=NEVER
+            self.graph, self.known, self.memory_limit, NOBODY, budget=NEVER
         )
         try:
             value = tree.log_z()
@@ -344,11 +344,11 @@ class _Methods:
         return down(value + self.reduced.constant, margin), np.inf, note
 
     def _spanning_tree(self) -> tuple[float, float, str]:
-        self.tree = preconditioner(self.graph, evidence=self.evidence)
+        self.tree = preconditioner(self.graph, evidence=self.known)
         return self.tree.lower, self.tree.upper, ""
 
     def _sparsifier(self) -> tuple[float, float, str]:
-        b = preconditioner(self.graph, "sparsifier", evidence=self.evidence)
+        b = preconditioner(self.graph, "sparsifier", evidence=self.known)
         return b.lower, b.upper, ""
 
     def _structured(self) -> tuple[float, float, str]:
@@ -366,7 +366,7 @@ class _Methods:
         try:
             bound = trw_dual_bound(
                 self.graph,
-                evidence=self.evidence,
+                evidence=self.known,
                 method=TRW(
                     optimise=self.iterations // 4,
                     max_iterations=max(1, 2 * self.iterations),
