@@ -4,6 +4,7 @@ import gc
 import subprocess
 import sys
 import threading
+import tracemalloc
 import weakref
 from pathlib import Path
 
@@ -119,3 +120,58 @@ def test_a_graph_goes_with_its_last_result(what: str) -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("order", ["down", "up", "any"])
+def test_a_tree_reads_the_tables_that_it_was_given(order: str) -> None:
+    """Wherever its root is: no second model is made, when it is built or asked."""
+    rng = np.random.default_rng(0)
+    n, k = 400, 30
+    unary, tables = rng.normal(size=(n, k)), rng.normal(size=(n, k, k))
+    at = {"down": np.arange(n), "up": np.arange(n)[::-1], "any": rng.permutation(n)}[order]
+    parent = np.full(n, -1)
+    parent[at[1:]] = at[:-1]
+    few = vs.Tree([-1, 0], unary[:2], tables[:2])
+
+    def ask(tree: vs.Tree) -> None:
+        vs.infer(tree, zeta=0.9)
+        vs.infer(tree).entropy()
+        vs.decode(tree)
+        vs.sample(tree, 1, 0)
+
+    ask(few)  # imports, and what calls keep
+    tracemalloc.start()
+    try:
+        tree = vs.Tree(parent, unary, tables)
+        built = tracemalloc.get_traced_memory()[1]
+        ask(tree)
+        asked = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert tree.pairwise.ctypes.data == tables.ctypes.data
+    assert built < tables.nbytes / 50
+    assert asked < tables.nbytes / 10
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no module resource")
+def test_a_tree_from_leaf_to_root_copies_no_tables_outside_numpy(tmp_path: Path) -> None:
+    program = """
+import resource, sys
+import numpy as np, valuesparse as vs
+def most():
+    found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return found if sys.platform == "darwin" else 1024 * found
+n, k = 1000, 100
+parent = np.r_[np.arange(1, n), -1]
+unary, tables = np.zeros((n, k)), np.ones((n, k, k))
+vs.decode(vs.Tree([-1, 0], unary[:2], tables[:2]))
+before = most()
+tree = vs.Tree(parent, unary, tables)
+built = most() - before
+vs.decode(tree)
+asked = most() - before
+assert built < tables.nbytes / 10 and asked < tables.nbytes / 4, (built, asked, tables.nbytes)
+"""
+    python = [sys.executable, "-c", program]
+    ran = subprocess.run(python, cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
