@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from graph_oracle import graph_of, log_joint, log_sum, marginal, models, probabilities
@@ -9,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import valuesparse as vs
+from valuesparse.schedule import record
 
 
 def _check(cards, factors, evidence, zeta: float, revisit: int | None) -> None:
@@ -280,3 +283,64 @@ def test_rounds_have_converged_where_more_of_them_change_nothing(
                 assert r.islands.tobytes() == full.islands.tobytes()
                 assert r.log_z == full.log_z
     assert cut_short
+
+
+def ladder(columns: int, contradicted: tuple[int, ...] = ()) -> vs.FactorGraph:
+    """Return three rows in which every fourth column is certain, and splits what is around.
+
+    An island of each of some of these columns is contradicted by the variable beside it.
+    """
+    rng = np.random.default_rng(0)
+    graph = vs.FactorGraph([2] * (3 * columns))
+    for v in range(3 * columns):
+        sure = v // 3 % 4 == 3
+        graph.add([v], [0.0, 8.0] if sure else 0.3 * rng.normal(size=2))
+        for u in [v - 1] * (v % 3 > 0) + [v - 3] * (v >= 3):
+            graph.add([u, v], 0.2 * rng.normal(size=(2, 2)))
+    for which in contradicted:
+        island = 3 * (4 * which + 3)
+        beside = island - 2
+        graph.add([beside, island], [[-6.0, 6.0], [6.0, -6.0]])
+        graph.add([beside], [0.0, 4.0])
+    return graph
+
+
+def work(graph: vs.FactorGraph) -> tuple[Counter[str], int, vs.Result]:
+    """Return how many plans of each kind a call runs, how many tasks they have, its answer."""
+    with record() as run:
+        found = vs.infer(graph, zeta=0.9)
+    return Counter(p.label for p in run), sum(p.n_tasks for p in run), found
+
+
+@pytest.mark.parametrize("contradicted", [(), (3,), (3, 9)])
+def test_a_graph_asked_again_makes_no_trees_again(contradicted: tuple[int, ...]) -> None:
+    """An elimination order is searched, and its tables laid out, where a tree is made."""
+    graph = ladder(80, contradicted)
+    first, tasks, one = work(graph)
+    again, fewer, other = work(graph)
+    assert first["indices"] >= one.stats["segments"]
+    assert again == {"up and down": first["up and down"]}
+    assert fewer == tasks - first["indices"]
+    assert other.log_z == one.log_z
+    assert work(graph.copy())[0] == again  # a copy has what the graph has
+    assert work(ladder(80, contradicted))[0] == first
+
+
+def test_a_round_solves_again_what_its_events_touch() -> None:
+    """The rest stays, however large it is: the same number of segments, cliques and trees."""
+    more = []
+    for columns in (40, 80, 160):
+        plain, _, calm = work(ladder(columns))
+        assert calm.stats["rounds"] == 0
+        assert plain["up and down"] == calm.stats["segments"] == columns // 4
+        for contradicted in ((3,), (3, 7)):
+            found, _, r = work(ladder(columns, contradicted))
+            assert r.stats["rounds"] == 2
+            assert r.stats["released"] > 0
+            count = len(contradicted)
+            extra = [found[x] - plain[x] for x in ("up and down", "indices")]
+            extra.append(r.stats["cliques"] - calm.stats["cliques"])
+            # Two rounds of everything would be twice as many segments as there are.
+            assert extra[0] <= 4 * count < columns // 4
+            more.append([x / count for x in extra])
+    assert all(x == more[0] for x in more)
