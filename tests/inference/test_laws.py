@@ -153,6 +153,62 @@ def check_graph(rng: np.random.Generator, forest: Model, tree: Any) -> None:
         np.testing.assert_array_equal(tree.islands, cycle.islands[:n])
 
 
+def draw_wide(rng: np.random.Generator, n_types: int) -> tuple[Model, np.ndarray, np.ndarray]:
+    """A path of so many labels that islands may not pay, its tables, and which edge has which."""
+    n, k = int(rng.integers(1, 320)), int(rng.choice([32, 40, 49]))
+    unary = 0.5 * rng.normal(size=(n, k))
+    peaked = np.flatnonzero(rng.random(n) < rng.choice([0.15, 0.3, 0.4, 0.5, 0.8]))
+    unary[peaked, rng.integers(k, size=peaked.size)] += rng.choice([7.0, 12.0])
+    tables = rng.normal(size=(n_types, k, k)) * rng.choice([0.3, 1.0, 2.0])
+    types = rng.integers(n_types, size=n)
+    zeta = float(rng.choice([0.8, 0.9, 0.95]))
+    return Model(np.arange(-1, n - 1), unary, tables[types], zeta, None), tables, types
+
+
+def check_wide(seed: int, n_types: int) -> bool:
+    """A path whose edges share tables, asked in every way; say whether islands did not pay.
+
+    Edges with tables of their own have another rule (docs/islands.md).
+    """
+    rng = np.random.default_rng(seed)
+    path, tables, types = draw_wide(rng, n_types)
+    n, k = path.unary.shape
+    one = path.ask(vs.Tree(path.parent, path.unary, tables, edge_type=types))
+    # Rooted elsewhere, edges above the root are read from the other end.
+    both = np.concatenate([tables, tables.transpose(0, 2, 1)])
+    for root in (int(rng.integers(n)), n - 1):
+        at, above = np.arange(n), np.arange(n) < root
+        parent = np.where(above, at + 1, np.where(at == root, -1, at - 1))
+        turned = np.where(above, np.roll(types, -1) + n_types, types)
+        tree = path.ask(vs.Tree(parent, path.unary, both, edge_type=turned))
+        assert_alike(path, one, tree)
+        assert tree.method == one.method
+    m = int(rng.integers(1, 6))
+    beside = vs.Tree(
+        np.r_[path.parent, -1, np.full(m, n)],
+        np.r_[path.unary, rng.normal(size=(m + 1, k))],
+        tables,
+        edge_type=np.r_[types, rng.integers(n_types, size=m + 1)],
+    )
+    assert_alike(path, one, path.ask(beside), slice(0, n))
+    if n_types == 1:
+        table, at = tables[0], min(m, n)
+        assert_alike(path, one, path.ask(vs.Tree(path.parent, path.unary, table)))
+        assert_alike(path, one, path.ask(vs.Chain(path.unary, table)))
+        back = path.ask(vs.Chain(path.unary[::-1].copy(), table.T.copy()))
+        assert_alike(path, one, back, slice(None, None, -1))
+        rows = np.r_[path.unary[:at], path.unary, path.unary[-at:]]
+        together = path.ask(vs.Chain(rows, table, lengths=[at, n, at]))
+        assert_alike(path, one, together, slice(at, at + n))
+    return bool(one.stats["sequences_without_islands"])
+
+
+@pytest.mark.parametrize("n_types", [1, 3])
+def test_whether_islands_pay_depends_on_no_writing_either(n_types: int) -> None:
+    without = [check_wide(3_000_000 + seed, n_types) for seed in range(40)]
+    assert 5 <= sum(without) <= 35  # the rule was asked, and said both
+
+
 @pytest.mark.parametrize("block", range(20))
 def test_answers_do_not_depend_on_how_a_model_is_written(block: int) -> None:
     for seed in range(12):
@@ -184,3 +240,10 @@ def test_scores_far_apart_do_not_show_in_islands(scale: float) -> None:
 def test_laws_at_length() -> None:
     for seed in range(2_000_000, 2_010_000):
         check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_types", [1, 3])
+def test_laws_of_many_labels_at_length(n_types: int) -> None:
+    for seed in range(3_100_000, 3_101_000):
+        check_wide(seed, n_types)
