@@ -10,7 +10,7 @@ from bound_models import pairwise_model
 from graph_oracle import graph_of, log_joint, log_sum, random_model
 
 import valuesparse as vs
-from valuesparse.inference import _auto, _loopy
+from valuesparse.inference import _auto, _loopy, trw_dual_bound
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -160,3 +160,42 @@ def test_what_messages_forbid_is_impossible() -> None:
     for limit in (None, 0):
         with pytest.raises(vs.InfeasibleError, match="no configuration"):
             vs.infer(graph, memory_limit=limit)
+
+
+def sentence(words: int, constraint: str) -> vs.FactorGraph:
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(words + 1, words + 1))
+    siblings = [
+        (h, m, s)
+        for h in range(words + 1)
+        for m in range(1, words + 1)
+        for s in range(m + 1, words + 1)
+        if h not in (m, s)
+    ]
+    weights = 0.1 * rng.normal(size=len(siblings))
+    return vs.parsing.graph(scores, siblings=(siblings, weights), constraint=constraint)
+
+
+@pytest.mark.parametrize("constraint", ["tree", "projective"])
+def test_auto_bounds_a_sentence_from_above_alone(constraint: str) -> None:
+    """Structured mean field of so many arcs takes a thousand times as long as messages."""
+    graph = sentence(10, constraint)
+    r = vs.infer(graph)
+    assert r.method == "bp"
+    assert r.converged
+    assert r.log_z_lower == -np.inf
+    assert r.log_z - 1.0 < r.log_z_upper < r.log_z + 25.0
+    assert "log Z is at most" in r.reason
+    assert "vs.bounds.log_z gives it" in r.reason
+    few = vs.infer(sentence(4, constraint), memory_limit=0)
+    assert few.log_z_lower <= few.log_z_upper < np.inf
+    assert few.log_z_lower > -np.inf
+
+
+@pytest.mark.parametrize("words", [8, 12])
+def test_dual_bounds_of_projective_trees_are_near_those_of_all_trees(words: int) -> None:
+    """Messages diverge with the default damping; more of it, or none of them, gives a bound."""
+    projective = trw_dual_bound(sentence(words, "projective")).upper
+    every = trw_dual_bound(sentence(words, "tree")).upper
+    exact = vs.infer(sentence(words, "projective"), method="bp").log_z
+    assert exact - 1.0 < projective < every + 1.0

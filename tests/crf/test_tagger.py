@@ -335,3 +335,30 @@ def test_applications_run_on_it(package: str, rng: np.random.Generator) -> None:
     ours = run("ours")
     assert ours == run("theirs")
     assert len({json.dumps(answer) for answer in ours}) > 300
+
+
+def test_a_model_of_many_labels_opens_where_that_is_meant(tmp_path: Path) -> None:
+    """Its transitions take far more memory than its file."""
+    from valuesparse.crf import Trainer, tag_corpus
+
+    k = 1100
+    trainer = Trainer(params={"max_iterations": 1}, verbose=False)
+    for i in range(k):
+        trainer.append([[f"w={i % 7}"]], [f"L{i}"])
+    path = tmp_path / "m.crfsuite"
+    trainer.train(os.fspath(path))
+    text = tmp_path / "a.conll"
+    text.write_text("a\nb\n\n")
+    with pytest.raises(ModelFormatError, match=f"--max-labels {k}"):
+        Tagger().open(os.fspath(path))
+    with pytest.raises(ModelFormatError, match=f"max_labels={k}"):
+        tag_corpus(path, [text], tmp_path / "out", features="words")
+    tagger = Tagger(max_labels=k)
+    tagger.open(os.fspath(path))
+    assert len(tagger.labels()) == k
+    assert len(pickle.loads(pickle.dumps(tagger)).tag([["w=1"]])) == 1
+    report = tag_corpus(path, [text], tmp_path / "out", features="words", max_labels=k)
+    assert report.tokens == 2
+    for bad in (0, -1, 1.5):
+        with pytest.raises(ValueError, match="max_labels"):
+            Tagger(max_labels=bad)  # type: ignore[arg-type]
