@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -45,33 +47,32 @@ __all__ = ["Compiled"]
 Array = npt.NDArray[Any]
 
 
-class _OneAtATime:
+class _OneAtATime(type(threading.RLock())):  # type: ignore[misc]  # of C, where it has a class
     """Other threads wait, a question within a question is refused.
 
-    A generator would take longer than a small tree.
+    A signal may raise after any call, and at the start of any function of Python. `__exit__`, which
+    is inherited, is neither: whatever ends a question, it lets the lock go.
     """
 
-    def __init__(self) -> None:
-        self._lock, self._busy = threading.RLock(), False
-
     def __enter__(self) -> None:
-        self._lock.acquire()
-        if self._busy:
-            self._lock.release()
+        if self._is_owned():
             raise RuntimeError(
                 "a JunctionTree cannot be asked from its own progress callback; build another"
             )
-        self._busy = True
-
-    def __exit__(self, *error: object) -> None:
-        self._busy = False
-        self._lock.release()
+        try:
+            self.acquire()
+        except BaseException:
+            if self._is_owned():  # the signal came just after
+                self.release()
+            raise
 
 
 class Compiled:
     """A tree for one graph and the evidence that it is built with; see `JunctionTree`."""
 
     seconds: float
+    #: What was compiled did not survive a fork.
+    _lost = False
 
     def _start(
         self,
@@ -107,13 +108,9 @@ class Compiled:
         self._graph = graph = graph.copy()  # the builder may grow: answers are about this one
         self._states = self._snapshot.entries
         self._lock = _OneAtATime()
-        #: The answer of `_evidence` to questions without evidence of their own, once asked.
-        self._own: tuple[Array, _junction.Soft | None, dict[int, Any]] | None = None
-        #: The tree of `log_z`, for evidence on the same variables.
-        self._pruned_tree: tuple[Any, _junction.CliqueTree, Array] | None = None
-        #: The slices found last: for each tree, and for questions without evidence of their own.
-        self._found: dict[_junction.CliqueTree, tuple[Any, Slices | str]] = {}
-        self._found_own: tuple[int, Slices | str] | None = None
+        self._forget()
+        if not keep:  # only its own thread asks the tree of a call
+            _TREES.add(self)
         graph._soft = soft_sum(self._given) if self._soft else 0.0
         self._key = key_of(known, self.memory_limit, barren) if keep else None
         if self._taken():
@@ -133,6 +130,40 @@ class Compiled:
                 self._search = search
                 self._compile(watch)
             self._key = None
+
+    def _forget(self) -> None:
+        """Hold nothing that questions have made."""
+        #: The answer of `_evidence` to questions without evidence of their own, once asked.
+        self._own: tuple[Array, _junction.Soft | None, dict[int, Any]] | None = None
+        #: The tree of `log_z`, for evidence on the same variables.
+        self._pruned_tree: tuple[Any, _junction.CliqueTree, Array] | None = None
+        #: The slices found last: for each tree, and for questions without evidence of their own.
+        self._found: dict[_junction.CliqueTree, tuple[Any, Slices | str]] = {}
+        self._found_own: tuple[int, Slices | str] | None = None
+
+    def _survive(self) -> None:
+        """In a forked child, let go of what a thread was at that the child does not have."""
+        if self._lock.acquire(blocking=False):  # nobody was, or this very thread is
+            self._lock.release()
+            return
+        self._lock = _OneAtATime()
+        self._forget()
+        self._tree = _junction.CliqueTree(self._snapshot, [])
+        self._lost = True
+
+    def _whole(self, watch: Watch = NOBODY) -> _junction.CliqueTree:
+        """Return the tree, compiled; it has to be locked."""
+        if self._lost:  # first for the evidence that it was built with
+            self._prepare(*self._evidence(None)[:2], watch)
+            self._lost = False
+        return self._tree
+
+    def _looked_at(self) -> _junction.CliqueTree:
+        """Return the tree, compiled, for those who only look at it."""
+        if self._lost:
+            with self._lock:
+                return self._whole()
+        return self._tree
 
     def _taken(self) -> bool:
         """Take the tree of an earlier call; False where there is none."""
@@ -175,7 +206,7 @@ class Compiled:
         """
         held, soft, given = self._evidence(evidence)
         some = [] if soft is None else soft.variables()
-        tree = self._tree
+        tree = self._tree if joint is not None else self._whole(watch)
         if joint is not None:
             snapshot, held = prune(self._snapshot, held, some, joint)
             tree = _junction.CliqueTree(snapshot, [joint])
@@ -358,3 +389,16 @@ class Compiled:
         with self._lock:
             self._prepare(*self._evidence(None)[:2], NOBODY)
             self._tree.show(threads)
+
+
+#: The trees that threads may ask.
+_TREES: weakref.WeakSet[Compiled] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for tree in _TREES:
+        tree._survive()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

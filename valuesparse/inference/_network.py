@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from typing import Any, NamedTuple
 
@@ -53,7 +52,7 @@ class Network:
     """
 
     __slots__ = (
-        "at", "cards", "constant", "covers", "local", "lock", "magnitude", "n_factors", "native",
+        "at", "cards", "constant", "covers", "idle", "local", "magnitude", "n_factors", "native",
         "parts", "spanning", "strongest",
     )  # fmt: skip
 
@@ -80,7 +79,8 @@ class Network:
         self.constant = self.native.constant
         #: The magnitude of all factors, before those of one scope are added up.
         self.magnitude = graph.magnitude + sum(made.values())
-        self.lock = threading.Lock()
+        #: What no call is using; the numbers of `native` anybody may read.
+        self.idle = [self.native]
         #: How likely a uniform spanning tree is to hold each group, once somebody has asked.
         self.spanning: Array | None = None
         #: How many of a few forests hold each group, by the seed that they were last drawn with.
@@ -150,23 +150,29 @@ _NETWORKS: weakref.WeakKeyDictionary[Stamp, Network] = weakref.WeakKeyDictionary
 
 
 class Held:
-    """The native network for one call; another one where that is busy."""
+    """A native network for one call: the idle one, another one where that is busy.
+
+    A call takes it away. Where it is lost, to an interrupt or to a fork, the next call leaves its
+    own.
+    """
 
     def __init__(self, network: Network, watch: Watch = NOBODY) -> None:
         self._network = network
         self._watch = watch
-        self._held = False
 
     def __enter__(self) -> _messages.Network:
         network = self._network
-        self._held = network.lock.acquire(blocking=False)
-        if self._held:
-            return network.native
-        return _messages.Network(*network.parts, self._watch.left(), self._watch.late)
+        try:
+            self._native = network.idle.pop()
+        except IndexError:
+            watch = self._watch
+            self._native = _messages.Network(*network.parts, watch.left(), watch.late)
+        return self._native
 
     def __exit__(self, *_: object) -> None:
-        if self._held:
-            self._network.lock.release()
+        network = self._network
+        if self._native is network.native or not network.idle:  # no second one beside its numbers
+            network.idle[:] = [self._native]
 
 
 class LoopyCall(NamedTuple):

@@ -132,8 +132,9 @@ class Questions(Compiled):
         self, wanted: tuple[int, ...], evidence: Evidence | Known | None, workers: int, watch: Watch
     ) -> npt.NDArray[np.float64] | None:
         """Return the joint of variables that share a clique of this tree, else None."""
-        graph, tree = self._graph, self._tree
+        graph = self._graph
         with self._lock:
+            tree = self._whole(watch)
             held, soft, given = self._evidence(evidence)
             some = [] if soft is None else soft.variables()
             if self.flops > _COMPILING:
@@ -146,9 +147,9 @@ class Questions(Compiled):
             size += 8 * math.prod(graph.cardinalities[v] for v in wanted)
             if self._slices(question) is not WHOLE or tree.bytes() + size > self.memory_limit:
                 return None
-            if not tree.ask(wanted):
-                return None
             try:
+                if not tree.ask(wanted):
+                    return None
                 if not answer(question, WHOLE, workers, np.empty(self._states)).arrays:
                     raise impossible(graph, bool(given))
                 return full_joint(tree, 0, wanted, graph)
@@ -166,8 +167,8 @@ class Questions(Compiled):
                 if tree.bytes() + more > limit:
                     slices = slices_of(question, self._graph, limit, self._budget, more)
             slices = self._accepted(slices)
-            tree.ask_factors(True)
             try:
+                tree.ask_factors(True)
                 flat = np.empty(self._states)
                 found = answer(question, slices, workers, flat, lambda: [np.array(tree.expected())])
             finally:

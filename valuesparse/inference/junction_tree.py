@@ -190,16 +190,16 @@ class JunctionTree(ManyQuestions):
     def cliques(self) -> list[tuple[Any, ...]]:
         """Variables (names) of each clique; children before their parents."""
         names = self._graph.names
-        return [tuple(names[v] for v in clique) for clique in self._tree.cliques()[0]]
+        return [tuple(names[v] for v in clique) for clique in self._looked_at().cliques()[0]]
 
     @property
     def parent(self) -> list[int]:
         """Parent of each clique, −1 at roots."""
-        return list(self._tree.cliques()[1])
+        return list(self._looked_at().cliques()[1])
 
     def possible_states(self, variable: int) -> list[int]:
         """Return the states of a variable that zeros of the tables leave, ascending."""
-        return self._tree.alive(variable)
+        return self._looked_at().alive(variable)
 
     def divide(self, *, deadline: float | None = None) -> Division:
         """Return how a question is divided: one piece where it fits, else slices.
@@ -489,6 +489,6 @@ class JunctionTree(ManyQuestions):
 
     def __repr__(self) -> str:
         return (
-            f"JunctionTree(cliques={self._tree.n_cliques()}, width={self.width}, "
+            f"JunctionTree(cliques={self._looked_at().n_cliques()}, width={self.width}, "
             f"table_size={self.table_size:.3g}, memory={self.memory:.3g})"
         )
