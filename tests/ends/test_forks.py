@@ -53,3 +53,41 @@ print(lost, len(wrong))
 def test_forks_while_every_kind_of_call_is_under_way(runs: int) -> None:
     done = run(FORKS, str(runs), timeout=120 + 5 * runs)
     assert (done.returncode, done.stdout.strip()) == (0, "0 0"), done.stderr
+
+
+# A thread imports a function of the user's, another installs the packages: each holds a lock.
+LOCKS = """
+import os, signal, sys, threading
+from valuesparse.crf import _install, install
+from valuesparse.crf.corpora import _functions
+go, ready = threading.Event(), threading.Barrier(3)
+def hold(module, name):
+    lock = getattr(module, name)
+    with lock:
+        ready.wait()
+        go.wait()
+threads = [
+    threading.Thread(target=hold, args=pair)
+    for pair in ((_functions, "_IMPORTING"), (_install._PLACE, "lock"))
+]
+[t.start() for t in threads]
+ready.wait()
+pid = os.fork()
+if pid == 0:
+    signal.alarm(20)  # a child that hangs is killed
+    found = _functions.find_function("json:dumps")
+    installation = install()
+    import pycrfsuite
+    installation.uninstall()
+    os._exit(0 if found([]) == "[]" and "pycrfsuite" not in sys.modules else 1)
+status = os.waitpid(pid, 0)[1]
+go.set()
+[t.join() for t in threads]
+print(status)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+def test_forks_while_threads_import() -> None:
+    done = run(LOCKS)
+    assert (done.returncode, done.stdout.strip()) == (0, "0"), done.stderr

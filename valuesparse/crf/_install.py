@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import threading
 from importlib.abc import MetaPathFinder
@@ -90,6 +91,15 @@ class _Installed:
 _PLACE = _Installed()
 
 
+def _forked() -> None:
+    """Let go, in a forked child, of a lock whose thread it does not have."""
+    _PLACE.lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
 class Installation:
     """The changes that :func:`install` has made, and how to undo it.
 
@@ -100,7 +110,6 @@ class Installation:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._active = False
         self._enter()
 
@@ -109,13 +118,13 @@ class Installation:
 
         Modules that were imported in the meantime keep the classes that they have got.
         """
-        with self._lock:
+        with _PLACE.lock:
             active, self._active = self._active, False
         if active:
             _PLACE.give()
 
     def _enter(self) -> None:
-        with self._lock:
+        with _PLACE.lock:
             if not self._active:
                 _PLACE.take()
                 self._active = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -18,6 +19,16 @@ Function = Callable[[Sequence[str]], Sequence[Any]]
 
 # sys.meta_path belongs to all threads; a module may look for functions itself.
 _IMPORTING = threading.RLock()
+
+
+def _forked() -> None:
+    """Let go, in a forked child, of a lock whose thread it does not have."""
+    global _IMPORTING
+    _IMPORTING = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def name_of(function: Any) -> str:
