@@ -59,7 +59,7 @@ class ForestPart(NamedTuple):
             raise impossible(model, True, v) from None
 
 
-def forest_part(model: FactorGraph, known: Known, limit: int) -> ForestPart | None:
+def forest_part(model: FactorGraph, known: Known, limit: int, watch: Watch) -> ForestPart | None:
     """Return the components that are trees once the evidence is known; None when there are none."""
     from scipy import sparse
     from scipy.sparse import csgraph
@@ -67,30 +67,31 @@ def forest_part(model: FactorGraph, known: Known, limit: int) -> ForestPart | No
     held, cards = known.held, model.cards
     snapshot = snapshot_of(model)
     states = held.tolist()
-    frees = [[v for v in scope if states[v] < 0] for scope in snapshot.scopes]
+    frees = [[v for v in scope if states[v] < 0] for scope in watch.each(snapshot.scopes)]
     wide = np.zeros(model.n_variables, dtype=bool)
-    wide[[free[0] for free in frees if len(free) > 2]] = True
-    edges = [(free[0], v) for free in frees for v in free[1:]]
+    wide[[free[0] for free in watch.each(frees) if len(free) > 2]] = True
+    edges = [(free[0], v) for free in watch.each(frees) for v in free[1:]]
     at = np.array(edges, dtype=np.int64).reshape(-1, 2).T
     adjacency = sparse.csr_array((np.ones(at.shape[1]), (at[0], at[1])), shape=(held.size,) * 2)
     count, label = csgraph.connected_components(adjacency, directed=False)
     # A tree has one edge less than it has variables.
     nodes = np.bincount(label, minlength=count)
-    ends = [a for a, _ in {(min(free), max(free)) for free in frees if len(free) == 2}]
+    pairs_of = {(min(free), max(free)) for free in watch.each(frees) if len(free) == 2}
+    ends = [a for a, _ in pairs_of]
     loose = np.bincount(label[np.array(ends, dtype=np.int64)], minlength=count) >= nodes
     loose[label[wide]] = True
     free_variables = np.flatnonzero(held < 0)
     variables = free_variables[~loose[label[free_variables]]]
     if not variables.size:
         return None
-    local = {v: np.zeros(cards[v]) for v in variables.tolist()}
-    for v, likelihood in known.soft:
+    local = {v: np.zeros(cards[v]) for v in watch.each(variables.tolist())}
+    for v, likelihood in watch.each(known.soft):
         if v in local:
             local[v] = local[v] + likelihood
     pairs: dict[tuple[int, int], Array] = {}
     others = []
     for f, (scope, free, table) in enumerate(
-        zip(snapshot.scopes, frees, snapshot.arrays(), strict=True)
+        watch.each(zip(snapshot.scopes, frees, snapshot.arrays(), strict=True))
     ):
         if not free or free[0] not in local:
             others.append(f)
@@ -103,7 +104,7 @@ def forest_part(model: FactorGraph, known: Known, limit: int) -> ForestPart | No
         if a > b:
             a, b, rest = b, a, rest.T
         pairs[a, b] = pairs[a, b] + rest if (a, b) in pairs else rest
-    return ForestPart(variables, _forest_of(variables, local, pairs, cards, limit), others)
+    return ForestPart(variables, _forest_of(variables, local, pairs, cards, limit, watch), others)
 
 
 def _forest_of(
@@ -112,15 +113,16 @@ def _forest_of(
     pairs: dict[tuple[int, int], Array],
     cards: Array,
     limit: int,
+    watch: Watch,
 ) -> Tree:
     n, k = variables.size, int(cards[variables].max())
     node = np.full(cards.size, -1, dtype=np.int64)
     node[variables] = np.arange(n)
     unary = np.full((n, k), -np.inf)
     neighbours: list[list[int]] = [[] for _ in range(n)]
-    for i, (v, score) in enumerate(local.items()):
+    for i, (v, score) in enumerate(watch.each(local.items())):
         unary[i, : cards[v]] = score
-    for a, b in pairs:
+    for a, b in watch.each(pairs):
         if node[a] >= 0:
             neighbours[node[a]].append(b)
             neighbours[node[b]].append(a)
@@ -129,11 +131,13 @@ def _forest_of(
     kinds: dict[tuple[Any, ...], int] = {}
     kept: list[Array] = []
     seen = np.zeros(n, dtype=bool)
-    for root in range(n):
+    for root in watch.each(range(n)):
         stack = [] if seen[root] else [root]
         seen[root] = True
         while stack:
             i = stack.pop()
+            if not i % 4096:  # a path has one root
+                watch.left()
             v = int(variables[i])
             for u in neighbours[i]:
                 j = int(node[u])
@@ -155,7 +159,7 @@ def _forest_of(
             f"above memory_limit={show_bytes(limit)}: leave zeta at 1, or raise memory_limit"
         )
     tables = np.zeros((max(1, len(kept)), k, k))
-    for i, table in enumerate(kept):
+    for i, table in enumerate(watch.each(kept)):
         tables[i, : table.shape[0], : table.shape[1]] = table
     if len(tables) == 1:
         return Tree(parent, unary, tables[0])

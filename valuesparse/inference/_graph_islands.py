@@ -68,9 +68,9 @@ _MOST = 4
 _FOREST_BYTES = 64 << 20
 
 
-def _setup(model: FactorGraph, known: Known, limit: int) -> _Setup:
+def _setup(model: FactorGraph, known: Known, limit: int, watch: Watch) -> _Setup:
     held, others = known.held, model
-    forest = forest_part(model, known, limit)
+    forest = forest_part(model, known, limit, watch)
     if forest is not None:
         # The others never see them: without factors, a state of theirs says nothing.
         held = held.copy()
@@ -174,7 +174,8 @@ def infer_islands(
     log_z, converged = 0.0, True
     soft = tuple((v, x.tobytes()) for v, x in known.soft)
     key = known.held.tobytes(), soft, memory_limit
-    setup = _KEPT.get(model.stamp, {}).pop(key, None) or _setup(model, known, memory_limit)
+    setup = _KEPT.get(model.stamp, {}).pop(key, None)
+    setup = setup or _setup(model, known, memory_limit, watch)
     free = np.flatnonzero(known.held < 0)
     fixed = np.flatnonzero(known.held >= 0)
     flat[first[fixed] + known.held[fixed]] = 1.0

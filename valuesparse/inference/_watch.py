@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, TypeVar
 
 from valuesparse._validation import as_seconds
 from valuesparse.errors import DeadlineError
@@ -12,6 +13,10 @@ from valuesparse.errors import DeadlineError
 __all__ = ["NOBODY", "Progress", "Watch", "too_late"]
 
 Progress = Callable[[int, int], object]
+Item = TypeVar("Item")
+
+#: Steps of a loop between looks at the clock.
+_STEPS = 4096
 
 
 def too_late(deadline: float | None) -> DeadlineError | None:
@@ -39,6 +44,13 @@ class Watch:
         if left <= 0.0:
             raise self.late
         return left
+
+    def each(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield the items of a long loop; raise on the way when there are no seconds left."""
+        rest = iter(items)
+        while block := list(islice(rest, _STEPS)):
+            self.left()
+            yield from block
 
     def part(self, first: int, last: int, total: int) -> Progress | None:
         """Return the callback of a native call that goes from step `first` to `last` of `total`."""
