@@ -185,3 +185,18 @@ def test_plan_of_a_tree_with_evidence_is_that_of_its_evidence() -> None:
 
 def test_a_graph_without_variables_has_a_plan() -> None:
     assert plan(vs.FactorGraph([])).n_tasks <= 2
+
+
+def test_a_structured_factor_without_a_table_is_shown_by_recordings() -> None:
+    graph = vs.FactorGraph([2] * 40)
+    graph.add([3], [0.0, 1.0])
+    graph.add(vs.factors.Xor(*range(40)))
+    said = r"factor 1, a Xor over 40 variables, is too large .* vs\.schedule\.record\(\)"
+    with pytest.raises(ValueError, match=said):
+        plan(graph)
+    with record() as run:
+        assert vs.infer(graph).method == "exact"
+    assert len(run) > 0
+    small = vs.FactorGraph([2] * 4)
+    small.add(vs.factors.Xor(*range(4)))
+    assert plan(small).n_tasks > 0

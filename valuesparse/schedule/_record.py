@@ -9,6 +9,7 @@ from typing import overload
 from valuesparse import _forest, _pool
 from valuesparse.inference import JunctionTree
 from valuesparse.models import Chain, FactorGraph, Tree
+from valuesparse.models._blocks import structured_factors
 from valuesparse.schedule._tasks import Plan
 from valuesparse.threads import resolve
 
@@ -99,8 +100,9 @@ def plan(model: Chain | Tree | FactorGraph | JunctionTree, *, threads: int | Non
     It is made by the code that runs it, and run as it stands: on one thread in the order of its
     tasks, on several by the pool, on virtual cores by `simulate`. A call packs its tables
     before, and repeats in wider arithmetic what underflowed; islands are found on the way:
-    `record` shows all of that. Large factor graphs that `infer` sends to another engine are shown
-    as the junction tree that exact inference would take.
+    `record` shows all of that. Factor graphs that `infer` sends to another engine are shown
+    as the junction tree that exact inference would take. Where a structured factor is too large to
+    have a table there is none, and only `record` shows what runs.
 
     Parameters
     ----------
@@ -116,6 +118,11 @@ def plan(model: Chain | Tree | FactorGraph | JunctionTree, *, threads: int | Non
     -------
     Plan
         The tasks and the order of what they work on.
+
+    Raises
+    ------
+    ValueError
+        A structured factor has no table.
 
     Examples
     --------
@@ -138,6 +145,18 @@ def plan(model: Chain | Tree | FactorGraph | JunctionTree, *, threads: int | Non
         if isinstance(model, Chain | Tree):
             _forest.show(model.forest, workers)
         else:
-            tree = model if isinstance(model, JunctionTree) else JunctionTree(model)
+            tree = model if isinstance(model, JunctionTree) else _tree_of(model)
             tree._show_plan(workers)
     return shown[-1]
+
+
+def _tree_of(graph: FactorGraph) -> JunctionTree:
+    """Return the junction tree of a graph; ValueError where it has none."""
+    for i, factor in structured_factors(graph).items():
+        if not factor.has_table:
+            raise ValueError(
+                f"model has no junction tree to plan: factor {i}, {factor.described}, is "
+                "too large for a table; run infer(model) in a block of vs.schedule.record() to "
+                "see its plans"
+            )
+    return JunctionTree(graph)
