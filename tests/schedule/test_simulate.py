@@ -10,6 +10,7 @@ from handmade_plans import edges_of, plan_of, plans
 from hypothesis import given
 from hypothesis import strategies as st
 
+import valuesparse as vs
 from valuesparse.schedule import Plan, simulate
 
 FIELDS = ("kind", "item", "cost", "waits", "succ_ptr", "succ")
@@ -122,3 +123,40 @@ def test_large_plans_are_simulated():
     n = 100_000  # a second; hours if a loop is quadratic
     edges = [(i, i + 1) for i in range(n - 1) if i % 7]
     assert simulate(plan_of(np.ones(n), edges), 8).utilisation > 0.99
+
+
+CYCLE = vs.FactorGraph([2] * 9)
+for v in range(9):
+    CYCLE.add([v, (v + 1) % 9], np.eye(2))
+SHORT = vs.Chain(np.zeros((5, 3)), np.zeros((3, 3)), lengths=[1] * 5)
+
+
+@pytest.mark.parametrize(
+    "call", [lambda: vs.infer(CYCLE, method="bp"), lambda: vs.decode(SHORT)], ids=["bp", "decode"]
+)
+def test_messages_that_nobody_counts_are_no_costs(call):
+    with vs.schedule.record() as run:
+        call()
+    with pytest.raises(ValueError, match=r"costs = 'messages', but tasks of '\w+' count none"):
+        simulate(run, 2)
+    assert simulate(run, 2, costs="measured").work > 0
+
+
+@pytest.mark.parametrize(
+    "model",
+    [SHORT, vs.Tree([-1], np.zeros((1, 2)), np.zeros((2, 2))), vs.FactorGraph([]),
+     vs.FactorGraph([2])],
+    ids=["chain", "tree", "empty graph", "graph"],
+)  # fmt: skip
+def test_models_without_messages_cost_what_is_counted(model):
+    shown = vs.schedule.plan(model)
+    assert simulate(shown, 2).work == shown.total_cost
+    with vs.schedule.record() as run:
+        vs.infer(model)
+    assert simulate(run, 2).work >= 0
+
+
+def test_recordings_of_nothing_are_simulated():
+    with vs.schedule.record() as run:
+        pass
+    assert simulate(run, 2).makespan == 0

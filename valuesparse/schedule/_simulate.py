@@ -14,6 +14,9 @@ from valuesparse.schedule._tasks import Plan
 
 __all__ = ["Simulation", "simulate"]
 
+#: Plans whose costs are counted, so that 0 is one; those without a label are made by hand.
+_COUNTED = frozenset(("", "exact", "up and down"))
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Simulation:
@@ -178,7 +181,14 @@ def _messages(plans: list[Plan]) -> list[NDArray[np.float64]]:
             "costs = 'messages', but islands are found on the way, and their messages not counted "
             "by task: give 'measured'"
         )
-    return [p.cost for p in plans]
+    costs = [p.cost for p in plans]
+    busy = {p.label for p in plans if p.n_tasks}
+    if busy and busy.isdisjoint(_COUNTED) and not any(cost.any() for cost in costs):
+        raise ValueError(
+            f"costs = 'messages', but tasks of {min(busy)!r} count none: give 'measured', or an "
+            "array of times"
+        )
+    return costs
 
 
 def _measured(plans: list[Plan]) -> list[NDArray[np.float64]]:
