@@ -187,6 +187,11 @@ def test_results(text: bytes, task: str, value: object) -> None:
         (b"MAR\n2 2 0.5 0.5", "line 2, marginals: the file ends where 1 more number of states"),
         (b"MAR\n-BEGIN-\n1 2 0.5 half", "line 3, marginals: 'half' is not a number"),
         (b"MPE\n3 0 1", "line 2, explanation: number of variables: '3' is more than 2"),
+        (b"PR\n1e400", "line 2, partition function: '1e400' is too large a number"),
+        (b"PR\n-1e400", "line 2, partition function: '-1e400' is too large a number"),
+        (b"PR\n2\n-1.5\n1e999", "line 4, partition function: '1e999' is too large a number"),
+        (b"MAR\n1 2 -0.5 1.5", "line 2, marginals: '-0.5' is no probability"),
+        (b"MAR\n2 1 1\n2 0.5 1e400", "line 3, marginals: '1e400' is no probability"),
         (b"MPE\n1 -1", "state: '-1' is less than 0"),
     ],
 )
@@ -224,6 +229,11 @@ def test_what_is_written_is_what_the_task_asks_for(task: str, text: str) -> None
         ("PR", -np.inf, "log10_z is -inf, but result files hold finite numbers alone"),
         ("PR", np.nan, "log10_z is nan, but"),
         ("MAR", [[1.0], [0.5, np.nan]], r"marginals\[1\]\[1\] is nan, but"),
+        (
+            "MAR",
+            [[1.0], [0.5, -0.5]],
+            r"marginals\[1\]\[1\] is -0.5, but probabilities are 0 or more",
+        ),
         ("MAR", [[np.inf]], r"marginals\[0\]\[0\] is inf, but"),
         ("MAR", [[1.0], [[0.5, 0.5]]], r"marginals\[1\] must be a number for each state"),
         ("MAR", [[]], r"marginals\[0\] must be a number for each state, got shape \(0,\)"),

@@ -141,12 +141,16 @@ def _read(tokens: Tokens, sample: int | None) -> UaiResult:
 def _read_sample(tokens: Tokens, task: str, chunk: str) -> UaiResult:
     if task == "PR":
         tokens.require(1, chunk, "numbers")
+        log10_z = float(tokens.values[tokens.at - tokens.first])
+        if not math.isfinite(log10_z):
+            raise tokens.error(tokens.at, chunk, "{} is too large a number")
         tokens.at += 1
-        return UaiResult(task, log10_z=float(tokens.values[tokens.at - tokens.first - 1]))
+        return UaiResult(task, log10_z=log10_z)
     n = tokens.count(chunk, "number of variables", 1)
     tokens.afford(n, _VARIABLE, "variables")
     if task == "MPE":
         return UaiResult(task, states=tuple(tokens.integers(n, chunk, "state", 0, _LAST_STATE)))
+    begin = tokens.at - tokens.first
     marginals = []
     for _ in range(n):
         k = tokens.count(chunk, "number of states", 1, at_least=1)
@@ -154,6 +158,11 @@ def _read_sample(tokens: Tokens, task: str, chunk: str) -> UaiResult:
         at = tokens.at - tokens.first
         marginals.append(tokens.values[at : at + k].copy())
         tokens.at += k
+    numbers = tokens.values[begin : tokens.at - tokens.first]
+    wrong = ~((numbers >= 0.0) & (numbers < np.inf))
+    if wrong.any():
+        at = tokens.first + begin + int(wrong.argmax())
+        raise tokens.error(at, chunk, "{} is no probability: these are finite, and 0 or more")
     return UaiResult(task, marginals=tuple(marginals))
 
 
@@ -171,7 +180,7 @@ def write_uai_result(result: UaiResult, target: Target) -> None:
     ------
     ValueError
         The answer has what the format cannot hold: a number that is not finite, a marginal that is
-        no distribution over states, or a state that is no index.
+        no number for each state or has negative ones, or a state that is no index.
 
     Examples
     --------
@@ -204,6 +213,11 @@ def format_uai_result(result: UaiResult) -> str:
             numbers = found.tolist()
             if not np.isfinite(found).all():
                 _require_finite(f"marginals[{v}][{{}}]", numbers)
+            if found.min() < 0.0:
+                at = int((found < 0.0).argmax())
+                raise ValueError(
+                    f"marginals[{v}][{at}] is {numbers[at]}, but probabilities are 0 or more"
+                )
             words += [len(numbers), *numbers]
     else:
         states = () if result.states is None else result.states
