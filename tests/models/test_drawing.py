@@ -39,7 +39,6 @@ def test_a_variable_that_is_called_like_a_factor(name: str) -> None:
     assert (f'"{name}"' in nodes) == (name == "factor 1")  # there is one factor: no other is 1
 
 
-@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", ["$a_$", "a $ b $_", r"$\frac{$", "$x$"])
 def test_names_are_no_mathematics(name: str) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib draws")
