@@ -296,7 +296,7 @@ bool ForestCall::pack() {
             }
             continue;
         }
-        // Logarithms are to tell what lists do, whose sums of a row and a column are not rounded.
+        // In logarithms a list in float32 is spelled in float64: no list rounds row + column.
         if (!spell(list && !islands_ && is_log(arithmetic_))) return false;
         if (!made(i, islands_ || r_.pairwise || r_.size > 0, packing_, false)) return false;
         if (r_.energies && !made(i, false, depth_, true)) return false;

@@ -25,8 +25,6 @@ struct ChunkEnd {
     int64_t into = -1;      // of the best states, the one before its own part
 };
 
-constexpr int kCutIgnores = 87;  // labels up to which tiny entries are not compared
-
 // Which chains are cut, and how. Zeros: by (n, K), and by a probe of the chain.
 struct CutRule {
     int64_t least = 4096;  // positions of the shortest chain that is cut; negative: none is

@@ -5,10 +5,6 @@ cdef extern from "forest/cut.h" namespace "vs" nogil:
         int64_t least, chunk, run_in
         double agree
     CutRule& cut_rule() noexcept
-    int kCutIgnores
-
-# Labels up to which cuts leave tiny entries of messages out.
-CUT_IGNORES = kCutIgnores
 
 
 def cut_from():

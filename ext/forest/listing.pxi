@@ -106,7 +106,7 @@ def allowances_of(
 ):
     """The same of components of so many variables, whose radius is `step` of each and `once`.
 
-    `cut`: the slack beside, of those that may have been cut."""
+    `cut`: the slack beside, a variable, of those that may have been cut."""
     cdef int64_t n = sizes.shape[0], i, j
     cdef const int64_t* size = <const int64_t*>data(sizes)
     cdef bint known = longest < n  # of each size once
@@ -120,11 +120,11 @@ def allowances_of(
     with nogil:
         for i in range(longest + 1 if known else n):
             if known:
-                allow(step * <double>i + once, slack + (cut if i >= long else 0.0), written,
+                allow(step * <double>i + once, slack + (cut * i if i >= long else 0.0), written,
                       own + i, longest + 1)
             else:
                 allow(step * <double>size[i] + once,
-                      slack + (cut if size[i] >= long else 0.0), written, out + i, n)
+                      slack + (cut * size[i] if size[i] >= long else 0.0), written, out + i, n)
         for j in range(3 if known else 0):
             for i in range(n):
                 out[j * n + i] = own[j * (longest + 1) + size[i]]

@@ -12,7 +12,8 @@
 // its own part, from rows of ones. Where that guess and what the neighbour has found agree, to
 // 2^-46 (float32: 2^-17), nothing is left to be done. Elsewhere the true message is passed on
 // through the chunk, in order, and the chunk is done again with it. A cut that is kept adds less to
-// the radius of a proof than rounding does on a tenth of a chunk. A probe of the chain says how far
+// the radius of a proof than rounding does on a tenth of a chunk, and to its slack what states may
+// have that are next to nothing, which are not compared. A probe of the chain says how far
 // messages have to run in, and whether their influence dies at all; where it does not, the chain is
 // not cut.
 #pragma once
@@ -91,10 +92,11 @@ double apart(const typename D::T* x, const typename D::T* y, int K) {
         }
         return high > low ? high - low : 0.0;
     } else {
-        // Where marginals are trusted (Floor::kTrust), a state below it has at most 1e-130 max(b) /
+        // Where marginals are trusted (Floor::kTrust), a state below it has at most least max(b) /
         // 1e-110 of the mass, b <= 2 K^4 between two normalisations: 2e-20 K^5 for all such states,
-        // below 1e-10 for 87 labels. Proofs have room for that; of more labels all are compared.
-        const T least = sizeof(T) == 8 && K <= vs::kCutIgnores ? static_cast<T>(1e-130) : T(0);
+        // at most 1e-12 of each cut. Proofs have room for that (_certified.py).
+        const double all = static_cast<double>(K) * K * K * K * K;
+        const T least = sizeof(T) == 8 ? static_cast<T>(std::fmin(1e-130, 5e-123 / all)) : T(0);
         double low = INFINITY, high = 0.0;
         for (int k = 0; k < K; ++k) {
             if ((x[k] > T(0)) != (y[k] > T(0))) return INFINITY;

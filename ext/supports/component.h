@@ -94,8 +94,7 @@ class Component : private Positions {
         const double most = scores_.exponentials(variable(i), i == 0, i == n_ - 1, psi(i));
         if (!(most > -INFINITY)) return false;
         logs_.add(most);
-        // One sum in float64: what is kept lies within -kBottomLog of the largest. Where a position
-        // is at both ends, the first of two sums may be as much larger as the scores of an end are.
+        // One sum: what is kept lies within -kBottomLog of the largest. At both ends there are two.
         const double more = n_ == 1 && p_.start && p_.end ? scores_.largest_end() : 0.0;
         const double rounded = (std::fabs(most) + more - vs::supports::kBottomLog) * 0x1p-52;
         if (i == 0) ends_[0] = p_.start != nullptr ? rounded : 0.0;

@@ -10,6 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 import valuesparse as vs
+from valuesparse import _forest as native
+from valuesparse.bounds._preconditioner import _Preconditioning
+from valuesparse.bounds._reduced import reduce_graph
 
 pytestmark = pytest.mark.simd
 
@@ -55,22 +58,43 @@ def test_one_position_at_both_ends(keep: float | None) -> None:
     assert (exact[:2] <= r.upper[0, :2]).all()
 
 
-def test_states_that_cuts_do_not_compare() -> None:
-    """A long chain is cut; label 2 cannot be reached, and its messages are next to nothing."""
-    n, step = 8192, 8176 // 64
-    table = np.zeros((3, 3))
-    table[:2, :2], table[:2, 2] = np.log(0.5), -np.inf
-    unary = np.zeros((n, 3))
-    unary[:, 2] = -18.75
-    for j in range(1, n // step):
-        unary[j * step + 16 : j * step + 24, 2] = 31.0
-    unary[2000:2102, 2] = unary[6000:6102, 2] = -45.0
-    r = vs.infer(vs.Chain(unary, table), tol=1e-6)
-    # Label 2 at i wants label 2 at all positions before it, and may be left at any later one.
-    reach = np.cumsum(unary[:, 2])[::-1]
-    most = np.maximum.accumulate(reach)[::-1] + np.log(4.0 * n)
-    assert (r.lower[:, 2] <= np.exp(np.minimum(most, 0.0))).all()
-    assert r.marginals[:, 2].max() > 0.0
+@pytest.mark.parametrize("k", [2, 9, 49, 100])
+@pytest.mark.parametrize("tree", [False, True])
+def test_proofs_have_room_for_states_that_cuts_do_not_compare(k: int, tree: bool) -> None:
+    """A long path may be cut every 16 positions, and compared both ways there."""
+    table = np.zeros((k, k))
+    for n, slack in ((4095, 1e-30), (4096, 4096 / 8 * min(2e-20 * k**5, 1e-12))):
+        unary = np.zeros((n, k))
+        model: Any = vs.Tree(np.arange(n) - 1, unary, table) if tree else vs.Chain(unary, table)
+        r = vs.infer(model, tol=1e-3) if k < 20 else vs.infer(model, work=1e12)
+        assert (r.slack >= 2 * slack * (1 - 1e-12)).all()
+        if n < 4096:
+            assert (r.slack < 1e-6).all()
+
+
+def test_cuts_that_leave_states_out_keep_within_the_proof() -> None:
+    """Label 2 is next to nothing, and held at floors that depend on where a chunk begins."""
+    rng = np.random.default_rng(0)
+    n = 3000
+    table = rng.normal(size=(3, 3))
+    table[:2, 2] = -340.0
+    unary = rng.normal(size=(n, 3))
+    model = vs.Chain(unary, table)
+    native.cut_chains(-1)
+    whole = vs.infer(model, tol=1e-9)
+    try:
+        native.cut_chains(64, 200, 40, 1e-9)
+        cut = vs.infer(model, tol=1e-9)
+    finally:
+        native.cut_chains()
+    assert not np.array_equal(cut.marginals, whole.marginals)
+    assert (cut.slack > whole.slack).all()
+    assert (cut.lower <= whole.upper).all()
+    assert (whole.lower <= cut.upper).all()
+    # Label 2 is reached from label 2 alone, or at a cost of e^340.
+    log = unary[:, 2] + table[2, 2] - np.logaddexp(unary[:, 0], unary[:, 1]) - table[:2, :2].min()
+    most = np.maximum.accumulate(np.cumsum(log)[::-1])[::-1] + 20.0
+    assert (cut.lower[50:, 2] <= np.exp(np.maximum(np.minimum(most[50:], 0.0), -330.0))).all()
 
 
 def test_parts_of_many_edges_in_a_preconditioner() -> None:
@@ -80,6 +104,13 @@ def test_parts_of_many_edges_in_a_preconditioner() -> None:
     for v in range(1, edges + 1):
         own = {1: size, edges - 1: -size, edges: 20.0}.get(v, small)
         graph.add((0, v), [[0.0, 0.0], [own, own]])
-    exact = edges * mp.log(2) + mp.log(1 + mp.e ** (mp.mpf(small) * (edges - 3) + 20))
+    reduced = reduce_graph(graph, {})
+    problem = _Preconditioning(reduced)
+    # Each part was rounded away; the tables have no interaction.
+    exact = mp.mpf(small) * (edges - 3) + 20
+    lost = abs(mp.mpf(float(problem.unary[0][1] - problem.unary[0][0])) - exact)
+    assert lost > 0.01
+    assert lost <= problem.rounded
     found = vs.bounds.preconditioner(graph)
-    assert found.lower <= exact <= found.upper
+    log_z = edges * mp.log(2) + mp.log(1 + mp.e**exact)
+    assert found.lower <= log_z <= found.upper

@@ -16,14 +16,7 @@ from valuesparse._forest import CARRIED_SUM
 from valuesparse._rounding import EPS, down, engine_margin, up
 from valuesparse._validation import ExcessiveError, as_count
 from valuesparse.bounds._quadratic import Quadratic, interaction, shift
-from valuesparse.bounds._reduced import (
-    Reduced,
-    Tables,
-    graph_of,
-    largest,
-    plan_of,
-    reduce_graph,
-)
+from valuesparse.bounds._reduced import Reduced, Tables, graph_of, largest, plan_of, reduce_graph
 from valuesparse.bounds._support_tree import gauge, schur, support_tree
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference import JunctionTree
@@ -296,9 +289,7 @@ class _Preconditioning:
         n = len(self.unary)
         k = len(self.unary[0]) if n else 1
         target = sign * self.w
-        flips = np.ones(n)
-        if k == 2:
-            flips = gauge(target)
+        flips = gauge(target) if k == 2 else np.ones(n)
         weights = np.zeros((n, n))
         for (i, j), size in zip(q.edges, q.weight, strict=True):
             weights[i, j] = weights[j, i] = size / max(1, k - 1)

@@ -61,7 +61,7 @@ def infer(
             if best is None:
                 raise
             break
-        if best is None or found.residuals[-1] < best.residuals[-1]:
+        if best is None or found.converged or found.residuals[-1] < best.residuals[-1]:
             best, words = found, why
         if found.converged:
             break
@@ -96,9 +96,7 @@ def _bounded(
     if why:
         words = f"; bounds on log Z were not computed: {why} (vs.bounds.log_z gives them)"
     elif left_out:
-        words = (
-            f"; log Z is at most {upper:.6g} (TRW dual); a lower bound by structured mean field "
-        )
+        words = f"; log Z is at most {upper:.6g} (TRW dual); a lower bound by structured mean "
         words += "field would take far longer than the messages (vs.bounds.log_z gives it)"
     else:
         words = f"; log Z lies between {lower:.6g} (structured mean field)"

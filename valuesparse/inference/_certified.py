@@ -165,19 +165,22 @@ class _Terms(NamedTuple):
     step: float  # the radius of each of their variables
     once: float  # and beside
     slack: float
-    cut: float  # the slack beside, of a path that is so long that it may have been cut
+    cut: float  # the slack beside, a variable of a path so long that it may have been cut
     written: float  # what writing marginals rounds
 
     def proof(self, model: Chain | Tree, log_z: Floats) -> Proof:
         sizes = sizes_of(model)
         radius = np.asarray(sizes * self.step + self.once, dtype=np.float64)
-        slack = self.slack + np.where(sizes >= native.cut_from(), self.cut, 0.0)
+        slack = self.slack + np.where(sizes >= native.cut_from(), self.cut * sizes, 0.0)
         return _proof(model, log_z, radius, slack, self.written)
 
 
 def _cut_slack(labels: int) -> float:
-    """Return what states may have that are left out where a cut is compared (path_cut.h)."""
-    return 2e-20 * labels**5 if labels <= native.CUT_IGNORES else 0.0
+    """Return what states may have, a variable, that are left out where cuts are compared.
+
+    path_cut.h has the bound for each; cuts are 16 variables or more apart, and compared both ways.
+    """
+    return min(2e-20 * float(labels) ** 5, 1e-12) / 8
 
 
 def _double_terms(model: Chain | Tree) -> _Terms:

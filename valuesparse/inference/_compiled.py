@@ -71,7 +71,7 @@ class Compiled:
     """A tree for one graph and the evidence that it is built with; see `JunctionTree`."""
 
     seconds: float
-    #: What was compiled did not survive a fork.
+    #: Whether a fork took away all that was compiled.
     _lost = False
 
     def _start(

@@ -74,7 +74,7 @@ def infer(
     # Where all messages that grow have come to their end, beliefs are those of the limit. No bound
     # follows from it.
     if far >= LIMIT and isinstance(method, BP):
-        reason += f"; messages grew round a cycle to their limit of {LIMIT:g}"
+        reason += f"; messages grew round a cycle to their limit of {LIMIT:.4g}"
     elif far:
         converged = False
         reason += (

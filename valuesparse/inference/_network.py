@@ -36,11 +36,11 @@ __all__ = [
 Array = npt.NDArray[Any]
 
 #: The log of a zero in messages that were computed for other evidence: it may not be one any more.
+_DOUBTED = -30.0
 #: So much larger than all scores together no message of a fixed point is.
 _FAR = 2.0**30
-#: Where messages that grow end: `kFar` of `ext/messages/factor.h`.
-LIMIT = 1e200
-_DOUBTED = -30.0
+#: Where messages that grow end: `kFar` of `ext/messages/factor.h`, but for what damping leaves.
+LIMIT = 1e200 * (1 - 1e-12)
 
 
 class Network:

@@ -141,6 +141,7 @@ def trw_dual_bound(
     With :math:`\sum_T w_T \theta_T = \theta`, the model's tables, Hölder's inequality gives
     :math:`\log Z(\theta) \le \sum_T w_T \log Z(\theta_T)`. Tree-reweighted messages shift tables
     between the forests; any messages give a bound, a fixed point the best one for these weights.
+    Where messages make it worse and do not converge, they are damped more, up to 0.95.
 
     Examples
     --------
@@ -184,10 +185,12 @@ def trw_dual_bound(
             first, begun = note(), messages.copy()
             converged, *_ = task.run(native, messages, method, damping=damping, workers=workers)
             # Messages that have made it worse may not have been damped enough.
-            while note() > first and not converged and damping < _MOST_DAMPING:
+            while (worse := note() > first) and not converged and damping < _MOST_DAMPING:
                 damping = 0.5 * (1.0 + damping)
                 messages[:] = begun
                 converged, *_ = task.run(native, messages, method, damping=damping, workers=workers)
+            if worse:
+                messages[:] = begun
             if step < method.optimise:
                 found.append(best_forest(task, *task.beliefs(native, messages, workers)[:2]))
                 share = 2.0 / (step + 4.0)

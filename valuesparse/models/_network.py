@@ -105,7 +105,7 @@ class ConditionalFactors(Factors):
 
     _learner: ClassVar[TableLearner]
 
-    #: What `conditional` says by variable, as far as it was needed; None before.
+    #: `conditional` by variable, as far as it was needed; None before.
     _by_child: _Families | None
 
     #: How the last `fit` of this graph went; None before.

@@ -112,7 +112,7 @@ class FactorResult(Result):
 
         Exact results, islands and mean fields have the joint of any set; exact ones of graphs with
         structured factors that have no cycle, and loopy inference, have the belief of the first
-        factor that holds them all, and raise a ValueError where there is none.
+        table that holds them all, and raise a ValueError where there is none.
 
         Examples
         --------
@@ -323,7 +323,7 @@ class FactorResult(Result):
             raise ValueError(
                 f"no factor has the variables {names} in its scope: a graph with structured "
                 f"factors, such as factor {i}, {factor.described}, is answered by two passes, "
-                "which know the joint of a factor's variables only; infer(method='junction_tree') "
+                "which know the joint of a table's variables only; infer(method='junction_tree') "
                 "has that of any where tables of these factors fit"
             )
         raise ValueError(

@@ -76,7 +76,7 @@ class GraphResult(FactorResult):
         The model: what was asked about, together with the factors that were left out.
     residuals : ndarray of float64
         For loopy inference the largest change of the log-ratio of two entries of a message in each
-        iteration (mean field: of a marginal); empty for other methods.
+        iteration, before damping (mean field: of a marginal); empty for other methods.
     iterations : int
         How many there were.
     stats : dict
@@ -292,7 +292,8 @@ class GraphResult(FactorResult):
         """At most log Z of the factors that were used; −inf where nothing is proven.
 
         Exact methods are within 1e-10, relative above 1, plus 64 eps times the sum of the largest
-        magnitudes of all factors, which is seen above 7,000. Islands and mean field bound log Z
+        magnitudes of all factors, which is seen above 7,000, and 16 eps for each entry of tables.
+        Islands and mean field bound log Z
         from below. Loopy inference that "auto" chose has both sides where they are affordable;
         :func:`valuesparse.bounds.log_z` has better ones.
 

@@ -86,7 +86,7 @@ class CertifiedObjective:
             self._weight += np.maximum(self._sizes - 1, 0)
             edges = int(np.maximum(self._sizes - 1, 0).sum())
         self._parts = 1 if corpus.sets is None else 2
-        # What sums round, in units of U64: of scores by the largest weight, and of the gradient.
+        # Sums round so much, in units of U64: scores by the largest weight, and the gradient.
         self._adds, self._summed = _sums(corpus)
         self._summed += (edges + 2.0) * edges
 
