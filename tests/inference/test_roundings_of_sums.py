@@ -80,15 +80,16 @@ def test_cuts_that_leave_states_out_keep_within_the_proof() -> None:
     table[:2, 2] = -340.0
     unary = rng.normal(size=(n, 3))
     model = vs.Chain(unary, table)
-    native.cut_chains(-1)
-    whole = vs.infer(model, tol=1e-9)
     try:
+        native.cut_chains(-1)
+        whole = vs.infer(model, tol=1e-8)
+        assert (whole.slack < 1e-29).all()  # proofs are made when they are asked for
         native.cut_chains(64, 200, 40, 1e-9)
-        cut = vs.infer(model, tol=1e-9)
+        cut = vs.infer(model, tol=1e-8)
+        assert (cut.slack > 1e-16).all()
     finally:
         native.cut_chains()
     assert not np.array_equal(cut.marginals, whole.marginals)
-    assert (cut.slack > whole.slack).all()
     assert (cut.lower <= whole.upper).all()
     assert (whole.lower <= cut.upper).all()
     # Label 2 is reached from label 2 alone, or at a cost of e^340.

@@ -79,7 +79,7 @@ class Network:
         self.constant = self.native.constant
         #: The magnitude of all factors, before those of one scope are added up.
         self.magnitude = graph.magnitude + sum(made.values())
-        #: What no call is using; the numbers of `native` anybody may read.
+        #: Native networks that no call is using; the numbers of `native` anybody may read.
         self.idle = [self.native]
         #: How likely a uniform spanning tree is to hold each group, once somebody has asked.
         self.spanning: Array | None = None
