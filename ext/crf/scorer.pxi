@@ -76,6 +76,7 @@ cdef class Scorer:
     cdef Names* names
     cdef WeightRows* rows
     cdef Scorer source  # whose names and rows these are, or None: its own
+    cdef bint owns  # that too: the garbage collector sets `source` to None before the end
     cdef object transition, start, end
     cdef CPrepared* prepared
 
@@ -88,6 +89,7 @@ cdef class Scorer:
             self.names = self.source.names
             self.rows = self.source.rows
             return
+        self.owns = True
         self.names = new Names()
         self.rows = new WeightRows()
         self.names.fill(read_names(list(names)).items)
@@ -98,7 +100,7 @@ cdef class Scorer:
                           indptr[a + 1] - indptr[a])
 
     def __dealloc__(self):
-        if self.source is None:
+        if self.owns:
             del self.names
             del self.rows
         forests.release(self.prepared)
