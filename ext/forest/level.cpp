@@ -193,7 +193,7 @@ static const vs::Level kLevel = {
     islands<BranchingRows, vs::BranchingPass>,
     weigh,
     prefix_scores,
-    {extend_heads, largest_head},
+    {extend_heads, largest_head, steps_to},
     best,
     likely,
     list_row,

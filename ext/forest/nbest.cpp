@@ -277,6 +277,10 @@ class Lists {
     // The scores of steps to y at i from each label.
     const double* column(int64_t i, int64_t y) const {
         if (call_.columns) return call_.columns + y * call_.stride;
+        if (call_.listed) {
+            call_.heads.column(*call_.listed, y, call_.stride, row_);
+            return row_;
+        }
         for (int64_t l = 0; l < K_; ++l) row_[l] = step(i, l, y);
         return row_;
     }

@@ -87,8 +87,17 @@ bool PathCall::n_best(PathPass& p) {
     const std::vector<int64_t> order = by_length(order_);
     const ForestPlan plan = plan_best(c_, order, Cuts(), r_.threads);
     const double* const columns = wide ? static_cast<const double*>(wide->columns) : nullptr;
-    const NBest lists = {c_,           k,         level().heads, columns, stride, first.data(),
-                         score.data(), r_.states, log_z_,        control_};
+    const NBest lists = {c_,
+                         k,
+                         level().heads,
+                         columns,
+                         wide ? wide->listed : nullptr,
+                         stride,
+                         first.data(),
+                         score.data(),
+                         r_.states,
+                         log_z_,
+                         control_};
     const auto found = [&](int64_t s) { return score[at(s)] > kNoScore; };
     const auto task_of = [&](const Item& item, int worker) {
         Scratch& scratch = session_.keep()[worker];

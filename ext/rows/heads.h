@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "rows/listed_scores.h"
 #include "rows/rows.h"
 #include "simd/each.h"
 
@@ -68,6 +69,11 @@ static int extend_heads(const double* x, const double* column, double u, int64_t
     if (K <= 2 * V::N) return first_head_of<2>({extended(0), extended(V::N)});
     for (int k = 0; k < K; k += V::N) extended(k);
     return first_head(heads, K);
+}
+
+// As HeadVerbs::column.
+static void steps_to(const vs::ListedScores& table, int64_t y, int64_t stride, double* to) {
+    listed_column(table, static_cast<int>(y), static_cast<int>(stride), to);
 }
 
 }  // namespace VS_NS

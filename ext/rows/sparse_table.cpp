@@ -204,6 +204,13 @@ void list_side(const SparseTable& t, bool by_column, Scratch& s, ListedScores::S
     *out = {start, label, score};
 }
 
+// The largest finite magnitude.
+double magnitude(const std::vector<double>& x) {
+    double most = 0.0;
+    for (double v : x) most = v > kForbidden ? std::max(most, std::fabs(v)) : most;
+    return most;
+}
+
 template <class T>
 ListedScores* list_scores_of(const SparseTable& t, bool turned, Scratch& s) {
     ListedScores* out = s.array<ListedScores>(1);
@@ -212,22 +219,28 @@ ListedScores* list_scores_of(const SparseTable& t, bool turned, Scratch& s) {
     *out = ListedScores();
     list_side<T>(t, turned, s, &out->by_row);
     list_side<T>(t, !turned, s, &out->by_column);
+    if (!t.rows.empty()) out->row_ends = copied<T>(t.rows, s);
+    if (!t.columns.empty()) out->column_ends = copied<T>(t.columns, s);
     if (s.failed) return nullptr;
-    const auto largest = [&](const ListedScores::Side& side, T* top) {
+    const std::vector<double>& others = turned ? t.rows : t.columns;
+    const auto largest = [&](const ListedScores::Side& side, bool less, T* top) {
         const T* score = static_cast<const T*>(side.score);
         for (int64_t l = 0; l < t.n_labels; ++l) {
             top[l] = static_cast<T>(kForbidden);
             for (int64_t e = side.start[l]; e < side.start[l + 1]; ++e) {
-                top[l] = std::max(top[l], score[e]);
+                if (!(score[e] > static_cast<T>(kForbidden))) continue;
+                const double share = less ? others[at(side.label[e])] : 0.0;
+                top[l] = std::max(top[l], static_cast<T>(static_cast<double>(score[e]) - share));
             }
         }
     };
-    largest(out->by_row, tops);
-    largest(out->by_column, tops + t.n_labels);
-    out->tops = tops;
+    largest(out->by_row, !others.empty(), tops);
+    largest(out->by_column, false, tops + t.n_labels);
+    out->gains = tops;
     out->column_tops = tops + t.n_labels;
     out->n_labels = static_cast<int>(t.n_labels);
     out->rest = t.rest;
+    out->size = magnitude({t.rest}) + magnitude(t.rows) + magnitude(t.columns) + magnitude(t.score);
     out->rows = t.rows.empty() ? nullptr : t.rows.data();
     out->columns = t.columns.empty() ? nullptr : t.columns.data();
     out->turned = turned;

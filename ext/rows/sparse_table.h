@@ -57,9 +57,11 @@ struct ListedScores {
         const void* score = nullptr;
     };
     Side by_row, by_column;
-    const void *tops = nullptr, *column_tops = nullptr;  // (K,) the largest listed score, or -inf
+    const void* column_tops = nullptr;  // (K,) the largest score that is listed, or -inf
+    const void* gains = nullptr;  // (K,) of a row: the largest, less the share of its other end
+    const void *row_ends = nullptr, *column_ends = nullptr;  // (K,) `rows` and `columns`, or null
     int n_labels = 0;
-    double rest = 0.0;
+    double rest = 0.0, size = 0.0;  // no finite entry, or sum of its parts, is larger
     const double *rows = nullptr, *columns = nullptr;  // (K,) of the table as it was given, or null
     bool turned = false, single = false;               // rows are columns; sums are float32
 
@@ -73,12 +75,6 @@ struct ListedScores {
         const double x = rest + (rows ? rows[before] : 0.0);
         return x + (columns ? columns[after] : 0.0);
     }
-    // The share of label l in that, and of k at the other end.
-    double own(int l) const { return end(turned ? columns : rows, l); }
-    double other(int k) const { return end(turned ? rows : columns, k); }
-
-  private:
-    static double end(const double* x, int i) { return x ? x[i] : 0.0; }
 };
 // Null: no memory.
 const ListedScores* list_scores(const SparseTable& table, int dtype, int compute, bool turned,
