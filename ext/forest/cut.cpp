@@ -31,7 +31,9 @@ int64_t chunks_of_messages(const Chains& c, int64_t own, int64_t run_in, bool na
     if (fits >= least) wanted = std::min(wanted, fits * together);
     // A group of few labels to draw from takes no longer than another thread needs to begin.
     const int64_t groups = samples && c.n_labels <= kFewLabels ? 1 : 2;
-    return together * std::max(groups, (own + wanted - 1) / wanted);
+    const int64_t parts = std::max(groups, (own + wanted - 1) / wanted);
+    // More than a few are as many as many numbers of cores can share.
+    return together * (parts > kGroups ? (parts + 15) / 16 * 16 : parts);
 }
 
 // Entries and the way back into a chunk are passed through one way.

@@ -20,6 +20,7 @@ class ForwardSums {
     static constexpr int N = Vec<T>::N;
     using Bits = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
     double value[N] = {}, rest[N] = {};  // of each lane's Sum
+    double edges[N] = {};                // shifts of tables that edges have each
     int64_t exponents[N] = {};
     T high[N] = {}, lowest[N];  // the largest of a row; the lowest of these
     T touched[N] = {};          // above 0: an entry that a floor may have made
@@ -44,7 +45,7 @@ class ForwardSums {
         scaled_ = 0;
     }
     void begin(int r) {
-        value[r] = rest[r] = 0.0;
+        value[r] = rest[r] = edges[r] = 0.0;
         touched[r] = T(0);
         exponents[r] = 0;
     }
@@ -96,7 +97,7 @@ class ForwardFew {
 
     // send_few() sums a column in one block, in the order of send_abreast().
     static bool serves(const D& d) {
-        return d.K == K && !d.g.lone && rows_of_block<T>(d.g.width(0)) >= K;
+        return d.K == K && !d.in.c.per_edge && !d.g.lone && rows_of_block<T>(d.g.width(0)) >= K;
     }
 
     // Positions [i, end), in which nothing begins or ends; the messages of one stand at `to`, those

@@ -12,6 +12,7 @@
 #include "forest/path_edges.h"
 #include "forest/path_exact.h"
 #include "forest/scores_abreast.h"
+#include "forest/tables_abreast.h"
 #include "rows/tile_abreast.h"
 #include "simd/transpose.h"
 
@@ -45,8 +46,11 @@ class Abreast {
     static constexpr int kMostLabels = VS_LEVEL == VS_LEVEL_V4 ? 1000 : 25;
 
     static bool serves(const D& d) {
-        return d.K <= kMostLabels && d.g.n_tiles == 1 && !d.in.c.per_edge && !d.e.sparse_forward;
+        const int most = d.in.c.per_edge ? static_cast<int>(vs::kAbreastEdges) : kMostLabels;
+        return d.K <= most && d.g.n_tiles == 1 && !d.e.sparse_forward;
     }
+    // The same of draws, which go by the rows of one table.
+    static bool serves_draws(const D& d) { return !d.in.c.per_edge && serves(d); }
 
     // Lanes that have ended, or are none, take as long as others. Measured: side by side a position
     // takes so many hundredths of what it takes by rows.
@@ -87,8 +91,8 @@ class Abreast {
         if (lane_row_) d.clear(lane_row_);
         step_ = keep == Keep::kBoth ? 2 * size_ : size_;
         kept_ = keep == Keep::kNothing ? nullptr : scratch.array<T>(step_ * rows_);
-        return scores_.open(d, scratch) && y_ && row_ && lane_row_ &&
-               (kept_ != nullptr) == (keep != Keep::kNothing);
+        return scores_.open(d, scratch) && tables_.open(d, rows_, keep == Keep::kBoth, scratch) &&
+               y_ && row_ && lane_row_ && (kept_ != nullptr) == (keep != Keep::kNothing);
     }
     // Whether all went well in lane r.
     bool well(int r) const { return well_[r]; }
@@ -123,6 +127,7 @@ class Abreast {
             for (int k = 0; k < d.K; ++k) {
                 scores_.template local<false>(x, k, top).store(psi + k * N);
             }
+            tables_.prepare(d, lanes_, m_, longest_, i);
         }
         return true;
     }
@@ -164,7 +169,7 @@ class Abreast {
                 if (end == lanes_[r].enter) end_backward(d, r);
             }
             if (end == first) return true;
-            send(d, d.e.backward, a_);
+            send_back(d, end);
             i = end;
         }
     }
@@ -256,7 +261,7 @@ class Abreast {
                 x = scores_.look(d, end - i < kAtOnce ? end - i : kAtOnce);
             }
             const Top top = largest(d, x);
-            if (i > 0) send(d, d.e.forward, block(i - 1));
+            if (i > 0) send_on(d, i);
             T* const a = block(i);
             const bool normalise = i % D::kEvery == D::kEvery - 1;
             const V high = row_plain_
@@ -352,6 +357,7 @@ class Abreast {
         s.shift.value = forward_.value[r];
         s.shift.rest = forward_.rest[r];
         s.scale = static_cast<double>(forward_.exponents[r]);
+        s.edge_shift = forward_.edges[r];
         well_[r] = kept_range(r) && !(forward_.touched[r] > T(0));
     }
 
@@ -431,7 +437,7 @@ class Abreast {
             }
             go = ticker.go_on(m_);
             if (i == end || !go) break;
-            send(d, d.e.backward, a_);
+            send_back(d, i);
         }
         least.store(least_);
         most.store(most_);
@@ -465,8 +471,16 @@ class Abreast {
         if (MEETS) *sum = fold_apart(part);
         return high;
     }
-    // y_ = messages out of `a`.
-    void send(const D& d, const T* e, const T* a) { send_abreast(d.g, e, a, y_); }
+    // y_ = messages into position i.
+    VS_INLINE void send_on(const D& d, int64_t i) {
+        if (!tables_.on()) return send_abreast(d.g, d.e.forward, block(i - 1), y_);
+        tables_.forward(d, lanes_, m_, longest_, i, block(i - 1), y_, forward_.edges);
+    }
+    // y_ = messages out of position i, which stand in a_, into the one before.
+    VS_INLINE void send_back(const D& d, int64_t i) {
+        if (!tables_.on()) return send_abreast(d.g, d.e.backward, a_, y_);
+        tables_.backward(d, lanes_, m_, longest_, i, a_, y_);
+    }
 
     Lane<D>* lanes_ = nullptr;
     int m_ = 0;
@@ -482,7 +496,8 @@ class Abreast {
     int64_t step_ = 0;               // from one position's to the next
     Keep keep_ = Keep::kNothing;
     ScoresAbreast<D> scores_;
-    In* to_[N];  // rows of marginals, or null
+    TablesAbreast<D> tables_;  // of edges that have one each
+    In* to_[N];                // rows of marginals, or null
     EdgesBeside<D> edges_;
     EnergiesBeside<D> energies_;
     Beside<D> beside_;        // or what they are compared with

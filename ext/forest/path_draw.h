@@ -292,7 +292,7 @@ class SamplesAbreast<D, true> {
     // False: no memory.
     bool open(const D& d, int64_t size, DrawsBy by, vs::Scratch& scratch) {
         size_ = size;
-        on_ = 2 * size > N && Abreast<D>::serves(d);
+        on_ = 2 * size > N && Abreast<D>::serves_draws(d);
         return !on_ || draws_.open(d, by, scratch);
     }
     // Draws from row a, where the state next to it is known or, null, none is. Numbers of one

@@ -57,6 +57,9 @@ int abreast(const Exact<D>& engine, const D& d, Ticker& ticker, Lane<D>* lanes, 
     return left;
 }
 
+// Tables of edges that each have one, which a group keeps for the way back: they stay in cache.
+constexpr int64_t kMostTables = int64_t{2} << 20;
+
 // m lanes side by side: chunks, or sequences of the order.
 template <class D>
 void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t first, int m,
@@ -188,6 +191,17 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
             ok = s.alpha != nullptr;
         }
     }
+    if constexpr (D::kKeepsTables) {
+        const int64_t table = d.K * row;
+        int64_t all = 0;
+        for (int r = 0; r < m; ++r) all += lanes[r].n - 1;
+        const bool kept =
+            d.in.c.per_edge && !chunks && m <= D::kMostKept && all * table <= kMostTables;
+        T* const tables = kept && ok ? scratch.array<T>(all * d.K * d.Kp) : nullptr;
+        for (int64_t r = 0, at = 0; tables && r < m; at += lanes[r++].n - 1) {
+            d.keep(lanes[r].edge, lanes[r].n - 1, tables + at * d.K * d.Kp);
+        }
+    }
     if (ok) {
         if (edges) {
             if (!sink.open(d, m, false, scratch)) return end_all(vs::kNoMemory);
@@ -196,6 +210,7 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
             NoSink none;
             ok = engine.group(lanes, m, none);
         }
+        if constexpr (D::kKeepsTables) d.keep_nothing();
         for (int r = 0; r < m; ++r) {
             if (!ok) lanes[r].status = vs::kCancelled;
             finish(lanes[r]);

@@ -136,7 +136,7 @@ class SampleTasks {
     // Returns how many, or -1: stopped.
     int abreast(int64_t* item, int m) {
         constexpr int N = Abreast<D>::N;
-        if (!know_alone(d_) || !Abreast<D>::serves(d_)) return m;
+        if (!know_alone(d_) || !Abreast<D>::serves_draws(d_)) return m;
         int left = 0;
         for (int first = 0; first < m; first += N) {
             const int size = m - first < N ? m - first : N;

@@ -11,6 +11,8 @@ constexpr int kMostTogether = 32;
 constexpr int64_t kFewLabels = 24;
 // Labels up to which a sequence goes in each lane of the widest vector (path_abreast.h).
 constexpr int64_t kAbreast32 = 112, kAbreast64 = 56;
+// The same where each edge has a table.
+constexpr int64_t kAbreastEdges = 24;
 // The same of best scores (best_abreast.h).
 constexpr int64_t kBestAbreast32 = 56, kBestAbreast64 = 28;
 
@@ -26,10 +28,11 @@ constexpr int64_t kChunkBytes = int64_t{512} << 10;
 inline int64_t sequences_together(const Chains& c, bool narrow) {
     const bool single = narrow || c.dtype == kFloat32;
     if (c.sparse) return 16;  // a cache line or two of numbers of one label
-    if (!c.per_edge && single && c.n_labels <= kAbreast32) return 16;
-    if (!c.per_edge && !single && c.n_labels <= kAbreast64) return 8;
+    const int64_t abreast = c.per_edge ? kAbreastEdges : single ? kAbreast32 : kAbreast64;
+    if (c.n_labels <= abreast) return single ? 16 : 8;
     const int64_t bytes = 8 * c.n_labels * c.n_labels;
-    if (c.per_edge || bytes <= int64_t{1} << 20) return 4;
+    if (c.per_edge) return 2;
+    if (bytes <= int64_t{1} << 20) return 4;
     return bytes <= int64_t{8} << 20 ? 16 : kMostTogether;
 }
 

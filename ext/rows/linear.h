@@ -429,8 +429,13 @@ struct Linear {
         const In* t = in_edge(edge);
         using V = Vec<In>;
         const int64_t n = static_cast<int64_t>(K) * K;
-        V m = V::set1(in.forbidden());
+        V m = V::set1(in.forbidden()), p[4] = {m, m, m, m};  // chains that do not wait
         int64_t i = 0;
+        for (; i + 4 * V::N <= n; i += 4 * V::N) {
+            each<4>([&](auto j)
+                        VS_INLINE_LAMBDA { p[j] = V::max(p[j], V::load(t + i + j * V::N)); });
+        }
+        m = V::max(V::max(p[0], p[1]), V::max(p[2], p[3]));
         for (; i + V::N <= n; i += V::N) m = V::max(m, V::load(t + i));
         if (i < n) m = V::max(m, V::load_part(t + i, static_cast<int>(n - i), in.forbidden()));
         const In c = m.hmax();
@@ -466,29 +471,60 @@ struct Linear {
     double edge_forward(int64_t edge, const T* x, T* y) {
         using V = Vec<T>;
         const Score c = edge_max(edge);
+        T* const kept = kept_table(edge);
         clear(y);
         for (int l = 0; l < K; ++l) {
-            exp_transition(in_edge(edge) + static_cast<int64_t>(l) * K, c, edge_row);
+            T* const own = kept ? kept + static_cast<int64_t>(l) * Kp : edge_row;
+            row_prefetch(in_edge(edge + 1) + static_cast<int64_t>(l) * K, K);
+            exp_transition(in_edge(edge) + static_cast<int64_t>(l) * K, c, own);
             const V w = V::set1(x[l]);
             for (int k = 0; k < Kp; k += V::N) {
-                V::fma(w, V::load(edge_row + k), V::load(y + k)).store(y + k);
+                V::fma(w, V::load(own + k), V::load(y + k)).store(y + k);
             }
         }
         return static_cast<double>(c);
     }
     void edge_backward(int64_t edge, const T* x, T* y) {
         using V = Vec<T>;
-        const Score c = edge_max(edge);
+        const T* const kept = kept_table(edge);
+        const Score c = kept ? Score(0) : edge_max(edge);
         clear(y);
         for (int l = 0; l < K; ++l) {
-            exp_transition(in_edge(edge) + static_cast<int64_t>(l) * K, c, edge_row);
+            const T* own = kept + static_cast<int64_t>(l) * Kp;
+            if (!kept) {
+                exp_transition(in_edge(edge) + static_cast<int64_t>(l) * K, c, edge_row);
+                own = edge_row;
+            }
             V s = V::set1(T(0));
             for (int k = 0; k < Kp; k += V::N) {
-                s = V::fma(V::load(edge_row + k), V::load(x + k), s);
+                s = V::fma(V::load(own + k), V::load(x + k), s);
             }
             y[l] = s.hsum();
         }
     }
+
+    // Exponentials of the tables of so many edges from `first` on, which messages forward leave
+    // here (count, K, Kp) for those back.
+    struct Kept {
+        int64_t first, count;
+        T* e;
+    };
+    static constexpr bool kKeepsTables = true;
+    static constexpr int kMostKept = 4;
+    void keep(int64_t first, int64_t count, T* e) { kept_[n_kept_++] = {first, count, e}; }
+    void keep_nothing() { n_kept_ = 0; }
+
+  private:
+    T* kept_table(int64_t edge) const {
+        for (int r = 0; r < n_kept_; ++r) {
+            const int64_t at = edge - kept_[r].first;
+            if (at >= 0 && at < kept_[r].count) return kept_[r].e + at * K * Kp;
+        }
+        return nullptr;
+    }
+
+    Kept kept_[kMostKept];
+    int n_kept_ = 0;
 };
 
 }  // namespace VS_NS

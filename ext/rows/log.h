@@ -229,6 +229,8 @@ struct Log {
         }
     }
 
+    static constexpr bool kKeepsTables = false;
+
   private:
     using V = Vec<double>;
 

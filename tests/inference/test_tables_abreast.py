@@ -1,0 +1,119 @@
+"""Chains whose edges have a table each: side by side as alone, bit for bit, and as enumeration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+from strategies import examples
+
+import valuesparse as vs
+from valuesparse import _forest
+
+pytestmark = pytest.mark.simd
+
+
+def model_of(
+    rng: np.random.Generator, labels: int, lengths: list[int], dtype: Any, forbid: float, size: float
+) -> vs.Chain:
+    """Return chains of random scores; some pairs are forbidden, but not on one path."""
+    n, edges = sum(lengths), sum(max(0, x - 1) for x in lengths)
+    unary = size * rng.normal(size=(n, labels))
+    tables = size * rng.normal(size=(edges, labels, labels))
+    tables[rng.random(tables.shape) < forbid] = -np.inf
+    tables[:, 0, 0] = 0.0
+    allowed = rng.random((n, labels)) >= forbid
+    allowed[:, 0] = True
+    ends = [size * rng.normal(size=labels).astype(dtype) for _ in range(2)]
+    return vs.Chain(
+        unary.astype(dtype), tables.astype(dtype), lengths, start=ends[0], end=ends[1],
+        allowed=allowed if forbid > 0 else None,
+    )  # fmt: skip
+
+
+def alone(m: vs.Chain, b: int) -> vs.Chain:
+    """Return one sequence of several."""
+    n = np.asarray(m.lengths)
+    first, edge = int(n[:b].sum()), int(np.maximum(n[:b] - 1, 0).sum())
+    last = first + int(n[b])
+    return vs.Chain(
+        m.unary[first:last], m.transition[edge : edge + max(0, int(n[b]) - 1)], start=m.start,
+        end=m.end, allowed=None if m.allowed is None else m.allowed[first:last],
+    )  # fmt: skip
+
+
+def log_z_of(m: vs.Chain) -> float:
+    """Return log Z of one sequence, in float64."""
+    with np.errstate(divide="ignore"):
+        unary = m.unary.astype(float)
+        if m.allowed is not None:
+            unary = np.where(m.allowed, unary, -np.inf)
+        a = unary[0] + m.start
+        for i in range(1, len(unary)):
+            a = np.logaddexp.reduce(a[:, None] + m.transition[i - 1], axis=0) + unary[i]
+        return float(np.logaddexp.reduce(a + m.end))
+
+
+@given(
+    st.integers(0, 2**32 - 1), st.integers(1, 27), st.sampled_from([np.float32, np.float64]),
+    st.sampled_from([0.0, 0.3]), st.sampled_from([1.0, 6.0, 300.0]),
+)  # fmt: skip
+@examples(60)
+def test_a_batch_has_the_bits_of_each_alone(
+    seed: int, labels: int, dtype: Any, forbid: float, size: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    lengths = [int(x) for x in rng.integers(1, 30, rng.integers(1, 40))]
+    m = model_of(rng, labels, lengths, dtype, forbid, size)
+    r = vs.infer(m, threads=1)
+    edge, first = 0, 0
+    for b, n in enumerate(lengths):
+        one = alone(m, b)
+        s = vs.infer(one, threads=1)
+        np.testing.assert_array_equal(r.marginals[first : first + n], s.marginals)
+        assert r.log_z[b] == s.log_z[0]
+        within = {"rtol": 1e-4, "atol": 1e-3} if dtype is np.float32 else {"rtol": 1e-11}
+        np.testing.assert_allclose(s.log_z[0], log_z_of(one), **within)
+        np.testing.assert_array_equal(
+            r.pairwise(edges=slice(edge, edge + n - 1)), s.pairwise(edges=slice(0, n - 1))
+        )
+        first, edge = first + n, edge + n - 1
+    for threads in (2, 3):
+        t = vs.infer(m, threads=threads)
+        np.testing.assert_array_equal(t.marginals, r.marginals)
+        np.testing.assert_array_equal(t.log_z, r.log_z)
+
+
+@pytest.mark.parametrize("labels", [2, 9, 24, 25])
+def test_narrowed_to_float32(labels: int, rng: np.random.Generator) -> None:
+    """`tol` computes in float32, and its proof holds; alone as side by side."""
+    lengths = [12] * 40
+    m = model_of(rng, labels, lengths, float, 0.1, 1.0)
+    want = vs.infer(m).marginals
+    r = vs.infer(m, tol=1e-2)
+    assert np.abs(r.marginals - want).max() <= r.error.max() <= 1e-2
+    assert (r.lower <= want).all() and (want <= r.upper).all()
+    for b in (0, 17):
+        s = vs.infer(alone(m, b), tol=1e-2)
+        rows = slice(12 * b, 12 * b + 12)
+        assert np.abs(s.marginals - want[rows]).max() <= 1e-2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("labels", [2, 5, 16])
+def test_a_long_chain_that_is_cut(labels: int, dtype: Any, rng: np.random.Generator) -> None:
+    """Chunks lie side by side, with the tables behind their own part; each thread has its bits."""
+    m = model_of(rng, labels, [9000], dtype, 0.05, 1.0)
+    _forest.cut_chains(least=-1)
+    try:
+        whole = vs.infer(m, threads=1)
+    finally:
+        _forest.cut_chains()
+    r = vs.infer(m, threads=1)
+    within = 1e-5 if dtype is np.float32 else 1e-12
+    assert np.abs(r.marginals - whole.marginals).max() <= within
+    np.testing.assert_allclose(r.log_z, whole.log_z, rtol=1e-6 if dtype is np.float32 else 1e-12)
+    np.testing.assert_array_equal(vs.infer(m, threads=2).marginals, r.marginals)
