@@ -10,15 +10,55 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse import _forest
 from valuesparse._crf import Scorer
 from valuesparse.crf._constraints import Allowed, Masks, as_mask
 from valuesparse.crf._schemes import Rules
+from valuesparse.errors import InfeasibleError
 from valuesparse.io.crfsuite import CrfsuiteModel
 from valuesparse.threads import resolve
 
 __all__ = ["Current", "Floats", "Opened", "Sequence"]
 
 Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+class LogZ:
+    """log Z of single sequences under an open model: messages one way, of which none is kept."""
+
+    __slots__ = ("_ready", "_scores")
+
+    def __init__(self, scores: tuple[Floats, Floats, Floats]) -> None:
+        self._scores = scores
+        self._ready: tuple[_forest.Table | None, _forest.Prepared] | None = None
+
+    def __call__(self, unary: Floats, allowed: npt.NDArray[np.bool_] | None) -> float:
+        """Return log Z of a sequence of one item or more."""
+        if self._ready is None:  # two threads may both do it: the outcome is the same
+            none = self._laid_out(unary[:0].copy(), None, True)
+            self._ready = none.sparse, _forest.Prepared(none)
+        sparse, prepared = self._ready
+        log_z = np.empty(1)
+        infeasible, _ = _forest.infer(
+            self._laid_out(unary, allowed, sparse), 1, log_z, prepared=prepared
+        )
+        if infeasible is not None:
+            raise InfeasibleError(*infeasible)
+        return log_z.item()
+
+    def _laid_out(
+        self,
+        unary: Floats,
+        allowed: npt.NDArray[np.bool_] | None,
+        sparse: _forest.Table | bool | None,
+    ) -> _forest.Forest:
+        """Return one sequence as the engine takes it; where there are no items, no sequence."""
+        table, start, end = self._scores
+        n = len(unary)
+        mask = None if allowed is None else allowed.view(np.uint8)
+        offset = np.array([0, n] if n else [0], dtype=np.int64)
+        edge = np.array([0, n - 1] if n else [0], dtype=np.int64)
+        return _forest.Forest(unary, table, mask, start, end, offset, edge, sparse=sparse)
 
 
 class Opened(NamedTuple):
@@ -30,6 +70,7 @@ class Opened(NamedTuple):
     numbers: dict[str, int]
     scorer: Scorer  # the model's, under the constraints
     scores: tuple[Floats, Floats, Floats]  # of pairs of labels, and of the first and last one
+    log_z: LogZ  # under the constraints
 
     @classmethod
     def under(cls, rules: Rules, model: CrfsuiteModel, header: dict[str, str]) -> Opened:
@@ -39,11 +80,12 @@ class Opened(NamedTuple):
         found = rules.of(labels)
         if found is None:
             none = np.zeros(len(labels))
-            scores = (model.transition, none, none)
-            return cls(model, header, labels, numbers, model.scorer, scores)
+            scores = (np.ascontiguousarray(model.transition), none, none)
+            return cls(model, header, labels, numbers, model.scorer, scores, LogZ(scores))
         table, start, end = found.log_potentials()
         scores = (np.ascontiguousarray(model.transition + table), start, end)
-        return cls(model, header, labels, numbers, model.scorer.under(*scores), scores)
+        scorer = model.scorer.under(*scores)
+        return cls(model, header, labels, numbers, scorer, scores, LogZ(scores))
 
     def number(self, name: Any) -> int:
         """Return the number of a label, given as str or UTF-8 bytes."""
@@ -135,8 +177,7 @@ class Sequence:
     def probability(self, path: npt.NDArray[np.int64]) -> float:
         """Return the probability of labels (n,)."""
         if self._log_z is None:  # says so, too, when nothing at all is possible
-            self.infer()
-        assert self._log_z is not None
+            self._log_z = self.opened.log_z(self.unary, self.allowed)
         rows = np.arange(len(self))
         if self.allowed is not None and not self.allowed[rows, path].all():
             return 0.0
