@@ -34,13 +34,16 @@ class Answer(NamedTuple):
     ----------
     tags : list of n str
         Its best labels.
+    sure : list of n float, or None
+        The marginals of these labels.
     table : (n, K) float64 or None
-        Marginals.
+        Those of all labels, where they are written.
     best : list of (list of n str, float), or None
         The best label sequences with their probabilities, best first.
     """
 
     tags: list[str]
+    sure: list[float] | None = None
     table: Marginals | None = None
     best: list[tuple[list[str], float]] | None = None
 
@@ -101,7 +104,6 @@ class Output:
         self._kind, self._labels, self._marginals = kind, labels, marginals
         self._n_best, self._word = n_best, form.columns.word
         self._own = form.kind == kind
-        self._number = {label: k for k, label in enumerate(labels)}
         header = (form.header if self._own else None) or ["word"]
         self._names = self._misc() if kind == "conllu" else self._columns()
         kept = _kept([name.lower() for name in header], [name.lower() for name in self._names])
@@ -160,12 +162,12 @@ class Output:
                 [cell for labels, p in some for cell in (labels[i], *[f"{p:.6f}"] * with_p)]
                 for i in range(len(tags))
             ]
-        if answer.table is None:
+        if answer.sure is None:
             return [[tag] for tag in tags]
-        every = self._marginals == "all"
+        rows = [[]] * len(tags) if answer.table is None else answer.table.tolist()
         return [
-            [tag, *(f"{p:.6f}" for p in (row[self._number[tag]], *(row if every else ())))]
-            for tag, row in zip(tags, answer.table.tolist(), strict=True)
+            [tag, *(f"{x:.6f}" for x in (p, *row))]
+            for tag, p, row in zip(tags, answer.sure, rows, strict=True)
         ]
 
     def _own_lines(self, block: Block, cells: list[list[str]]) -> str:
@@ -224,12 +226,10 @@ class Output:
                 {"labels": tags, "probability": p} if with_p else {"labels": tags}
                 for tags, p in answer.best
             ]
-        elif answer.table is not None:
-            rows = answer.table.tolist()
-            record["probability"] = [
-                row[self._number[tag]] for row, tag in zip(rows, answer.tags, strict=True)
-            ]
-            if self._marginals == "all":
+        elif answer.sure is not None:
+            record["probability"] = answer.sure
+            if answer.table is not None:
+                rows = answer.table.tolist()
                 record["marginals"] = [dict(zip(self._labels, row, strict=True)) for row in rows]
         return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
 

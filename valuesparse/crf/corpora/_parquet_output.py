@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import IO, Any
 
 from valuesparse._extras import require
@@ -15,19 +15,13 @@ __all__ = ["ParquetOutput", "columns_of"]
 _GROUP = 1 << 16
 
 
-def columns_of(
-    answers: Sequence[Answer], number: Mapping[str, int], marginals: str
-) -> list[list[Any]]:
-    """Return the columns that tagging adds; `number` has the place of each label in a table."""
+def columns_of(answers: Sequence[Answer], marginals: str) -> list[list[Any]]:
+    """Return the columns that tagging adds."""
     columns: list[list[Any]] = [[answer.tags for answer in answers]]
-    tables = [[] if a.table is None else a.table.tolist() for a in answers]
     if marginals != "none":
-        columns.append([
-            [p[number[tag]] for tag, p in zip(a.tags, some, strict=True)]
-            for a, some in zip(answers, tables, strict=True)
-        ])  # fmt: skip
+        columns.append([answer.sure for answer in answers])
     if marginals == "all":
-        columns.append(tables)
+        columns.append([[] if a.table is None else a.table.tolist() for a in answers])
     return columns
 
 
@@ -38,18 +32,15 @@ class ParquetOutput:
     ----------
     file : binary file
         Where to.
-    labels : sequence of K str
-        All labels, in the order of marginals.
     marginals : {"best", "all", "none"}
         Which probabilities are written.
     """
 
-    def __init__(self, file: IO[bytes], labels: Sequence[str], marginals: str) -> None:
+    def __init__(self, file: IO[bytes], marginals: str) -> None:
         require("parquet", "pyarrow")
         import pyarrow
 
         self._marginals = marginals
-        self._number = {label: k for k, label in enumerate(labels)}
         words = pyarrow.field("words", pyarrow.list_(pyarrow.string()))
         self._schema = pyarrow.schema([words, *added_fields(marginals)])
         self._writer = new_writer(file, self._schema)
@@ -74,7 +65,7 @@ class ParquetOutput:
     def _flush(self) -> None:
         import pyarrow
 
-        columns = [self._words, *columns_of(self._answers, self._number, self._marginals)]
+        columns = [self._words, *columns_of(self._answers, self._marginals)]
         arrays = [
             pyarrow.array(column, field.type)
             for column, field in zip(columns, self._schema, strict=True)

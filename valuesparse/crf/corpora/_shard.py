@@ -7,6 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from valuesparse.corpora._ahead import ahead
 from valuesparse.corpora._blocks import BATCH, batches
 from valuesparse.corpora._files import digest_of
@@ -45,6 +47,8 @@ __all__ = ["ShardSettings", "tag_all", "tag_shard", "tagger_of"]
 
 # Bytes of attributes that are tagged together.
 _WEIGHT = 8 << 20
+# Bytes of marginals that are made together, unless one sentence has more.
+_MARGINALS = 16 << 20
 
 
 class ShardSettings(NamedTuple):
@@ -98,8 +102,42 @@ def _answers(
     tags = tagger.tag_batch(items, threads=threads)
     if settings.marginals == "none":
         return [Answer(some) for some in tags]
+    answers: list[Answer] = []
+    for first, last in _pieces(items, len(tagger.labels())):
+        answers += _with_marginals(tagger, items[first:last], tags[first:last], settings, threads)
+    return answers
+
+
+def _pieces(items: Sequence[Sequence[Any]], labels: int) -> Iterator[tuple[int, int]]:
+    """Yield from where to where sentences go whose marginals are made together."""
+    first = size = 0
+    for i, some in enumerate(items):
+        more = 8 * len(some) * labels
+        if i > first and size + more > _MARGINALS:
+            yield first, i
+            first, size = i, 0
+        size += more
+    if first < len(items):
+        yield first, len(items)
+
+
+def _with_marginals(
+    tagger: Tagger,
+    items: Sequence[Sequence[Any]],
+    tags: Sequence[list[str]],
+    settings: ShardSettings,
+    threads: int | None,
+) -> list[Answer]:
+    """Return tags with their marginals; those of other labels are kept only to be written."""
+    number = {label: k for k, label in enumerate(tagger.labels())}
+    every = settings.marginals == "all"
+    answers = []
     tables = tagger.marginals_batch(items, zeta=settings.zeta, threads=threads)
-    return [Answer(some, table) for some, table in zip(tags, tables, strict=True)]
+    for some, table in zip(tags, tables, strict=True):
+        own = np.array([number[tag] for tag in some], dtype=np.intp)
+        sure = table[np.arange(len(some)), own].tolist()
+        answers.append(Answer(some, sure, table if every else None))
+    return answers
 
 
 def _best(tagger: Tagger, items: Sequence[Any], settings: ShardSettings) -> Answer:
@@ -244,7 +282,7 @@ def _tag_blocks(
         output = Output(form, kind, labels, settings.marginals, settings.n_best)
     except ValueError as error:
         raise ValueError(f"{where.source.name}: {error}") from None
-    table = ParquetOutput(file, labels, settings.marginals) if kind == "parquet" else None
+    table = ParquetOutput(file, settings.marginals) if kind == "parquet" else None
     sentences = tokens = 0
     if table is None:
         file.write(output.heading().encode())
@@ -298,8 +336,6 @@ def _tag_groups(
         read = _read(halt.heeded(form.blocks(groups)), form, where, halt)
         return _tag_blocks(read, form, where, file)
     extract = extractor_of(settings.extraction)
-    labels = tagger_of(*settings.opens).labels()
-    number = {label: k for k, label in enumerate(labels)}
     sentences = tokens = 0
     with table.writer(file, settings.marginals) as writer:
         for batch in table.batches(groups):
@@ -309,7 +345,7 @@ def _tag_groups(
                 [rows], lambda some: extract(some, 0) if some else [], where, halt
             ):
                 answers += _answers(items, settings, where.threads)
-            columns = columns_of(answers, number, settings.marginals)
+            columns = columns_of(answers, settings.marginals)
             writer.write_batch(table.extended(batch, writer.schema, columns))
             sentences += len(answers)
             tokens += sum(len(answer.tags) for answer in answers)
