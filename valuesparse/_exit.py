@@ -7,10 +7,11 @@ of the way before that ends: daemon threads may be inside.
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from valuesparse._fork import renew_in_forks
 
 __all__ = ["held", "watch"]
 
@@ -42,5 +43,4 @@ def _renew() -> None:
 def watch() -> None:
     """Wait at the end of the interpreter, and renew the lock in forks."""
     atexit.register(_close)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_renew)
+    renew_in_forks(_renew)

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from valuesparse._fork import renew_in_forks
 from valuesparse.io._files import blaming
 from valuesparse.io._json import parse_json
 
@@ -231,5 +232,4 @@ def _forked() -> None:
     _here.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+renew_in_forks(_forked)

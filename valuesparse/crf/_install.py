@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import threading
 from importlib.abc import MetaPathFinder
@@ -12,6 +11,8 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from valuesparse._fork import renew_in_forks
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -96,8 +97,7 @@ def _forked() -> None:
     _PLACE.lock = threading.RLock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+renew_in_forks(_forked)
 
 
 class Installation:

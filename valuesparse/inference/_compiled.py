@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import threading
 import weakref
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _junction
+from valuesparse._fork import renew_in_forks
 from valuesparse._owned import ReadOnly
 from valuesparse._validation import as_count
 from valuesparse.errors import MemoryLimitError
@@ -400,5 +400,4 @@ def _forked() -> None:
         tree._survive()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+renew_in_forks(_forked)

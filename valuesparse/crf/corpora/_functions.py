@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -12,6 +11,8 @@ from contextlib import suppress
 from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import Any
+
+from valuesparse._fork import renew_in_forks
 
 __all__ = ["find_function", "name_of"]
 
@@ -27,8 +28,7 @@ def _forked() -> None:
     _IMPORTING = threading.RLock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+renew_in_forks(_forked)
 
 
 def name_of(function: Any) -> str:
