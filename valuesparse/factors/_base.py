@@ -12,25 +12,47 @@ import numpy.typing as npt
 
 from valuesparse.errors import MemoryLimitError
 
-__all__ = ["Factor", "require_small"]
+__all__ = ["FEWER", "Factor", "require_small", "zeros"]
 
 Array = npt.NDArray[Any]
 
 #: Entries of the largest table that a factor is turned into without being asked.
 _TABLE_LIMIT = 1 << 26
+#: The advice where a table would be too large.
+FEWER = (
+    "use factors of fewer variables, or structured ones (valuesparse.factors), which need no table"
+)
 #: Configurations that a factor is asked about at a time.
 _BLOCK = 1 << 16
 
 
 def require_small(name: str, shape: Sequence[int]) -> None:
     """Raise MemoryLimitError when a table of this shape is not to be made."""
+    if math.prod(shape) > _TABLE_LIMIT:
+        raise _too_large(name, shape, f"at most {_TABLE_LIMIT:,} are made")
+
+
+def zeros(name: str, shape: Sequence[int], count: int | None = None) -> npt.NDArray[np.float64]:
+    """Return a table of zeros, or `count` of them; MemoryLimitError where there cannot be so many.
+
+    Numpy's own error would show a shape with a number for each variable.
+    """
+    try:
+        return np.zeros(tuple(shape) if count is None else (count, *shape))
+    except (MemoryError, ValueError, OverflowError):  # no such memory, or no array of such a size
+        raise _too_large(name, shape, "there is no memory for it") from None
+
+
+def _too_large(name: str, shape: Sequence[int], why: str) -> MemoryLimitError:
+    """Return the error for a factor whose table would have this shape."""
     entries = math.prod(shape)
-    if entries > _TABLE_LIMIT:
-        raise MemoryLimitError(
-            f"{name} over {len(shape)} variables would be a table of {entries:,} entries, "
-            f"{8 * entries:.3g} bytes: at most {_TABLE_LIMIT:,} are made; use factors of fewer "
-            "variables"
-        )
+    if entries < 1 << 60:
+        size = f"{entries:,} entries, {8 * entries:.3g} bytes"
+    else:
+        size = f"at least 2**{entries.bit_length() - 1} entries"
+    return MemoryLimitError(
+        f"{name} over {len(shape)} variables would be a table of {size}: {why}; {FEWER}"
+    )
 
 
 def set_once(factor: object, name: str, value: object) -> None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from valuesparse._owned import owned
 from valuesparse._validation import as_array
-from valuesparse.factors._base import Factor, set_once
+from valuesparse.factors._base import Factor, set_once, zeros
 
 __all__ = ["Feature", "Features"]
 
@@ -78,12 +78,18 @@ class Feature(Factor):
         return np.where(self.phi(states), self.weight, 0.0)
 
     def table(self, cardinalities: Sequence[int]) -> npt.NDArray[np.float64]:
-        """Return the log-table, of shape `cardinalities` (those of the scope)."""
+        """Return the log-table, of shape `cardinalities` (those of the scope).
+
+        Raises
+        ------
+        MemoryLimitError
+            When there is no memory for it.
+        """
         if self._table is not None and self._table.shape == cardinalities:
             return self._table
         if not isinstance(self.fires, tuple):
             return np.where(self.fires, self.weight, 0.0)
-        table = np.zeros(tuple(cardinalities))
+        table = zeros(type(self).__name__, cardinalities)
         table[self.fires] = self.weight
         return table
 
@@ -215,7 +221,7 @@ class Features:
         if (shapes != shapes[0]).any():
             return None
         assert self.assignments is not None
-        block = np.zeros((m, *shapes[0].tolist()))
+        block = zeros("Feature", shapes[0].tolist(), m)
         block[(np.arange(m), *self.assignments.T)] = self.weights
         return block
 

@@ -383,10 +383,12 @@ def tables_to_make(graph: Factors) -> ToMake:
         if isinstance(block, Tables):
             continue
         if same is not None:
-            sizes = np.full(min(len(block), 1), 8.0 * same ** block.scopes.shape[1])
+            one = math.prod([same] * block.scopes.shape[1], start=8.0)
+            sizes = np.full(min(len(block), 1), one)
             count, size = count + len(block), size + len(block) * float(sizes.sum())
         else:
-            sizes = 8.0 * graph.cards[block.scopes].prod(axis=1, dtype=np.float64)
+            with np.errstate(over="ignore"):  # inf where a double does not hold it
+                sizes = 8.0 * graph.cards[block.scopes].prod(axis=1, dtype=np.float64)
             count, size = count + len(block), size + float(sizes.sum())
         if sizes.size and sizes.max() > largest:
             most, largest = tuple(block.scopes[sizes.argmax()]), float(sizes.max())
@@ -394,7 +396,7 @@ def tables_to_make(graph: Factors) -> ToMake:
         f = graph._factors[i]
         if f is None or isinstance(f, (Structured, Table)):
             continue
-        own = 8.0 * math.prod(graph.cardinalities[v] for v in f.scope)
+        own = math.prod((graph.cardinalities[v] for v in f.scope), start=8.0)
         count, size = count + 1, size + own
         if own > largest:
             most, largest, kind = f.scope, own, type(f).__name__

@@ -468,7 +468,7 @@ class Beliefs:
     ) -> HeldJoints:
         """Return what is no product of beliefs; `rough`: where joints may err by 1e-11."""
         none: Array = np.empty(0, dtype=np.int64)
-        pairs = np.empty((0, 1 << scopes.shape[1]))
+        pairs = np.empty((0, 0))
         if not (self.exact or self._loopy):
             return HeldJoints(none, none, [], np.zeros(len(scopes), dtype=np.bool_), none, pairs)
         exact = np.zeros(len(scopes), dtype=np.bool_)

@@ -70,7 +70,7 @@ class HeldJoints(NamedTuple):
     """Rows whose variables are no product of beliefs, and their joints.
 
     `which` and `joints`: of rows that are looked up one by one. `many` (m, 2^k): of `many_rows`,
-    those within structured factors. `exact` (all rows,).
+    those within structured factors; (0, 0) where there are none, of any k. `exact` (all rows,).
     """
 
     rows: Array
@@ -98,10 +98,13 @@ def mask_of(block: Features, row: int, shape: tuple[int, ...]) -> npt.NDArray[np
 
 
 def masks_of(block: Features, rows: Array) -> npt.NDArray[np.bool_]:
-    """Return the entries (rows, 2^k) of joints of binary variables for which features fire."""
+    """Return the entries (rows, 2^k) of joints of binary variables for which features fire.
+
+    They are (0, 0) where there are no rows: then k may be too large for any array.
+    """
     k = block.scopes.shape[1]
     if not rows.size:
-        return np.zeros((0, 1 << k), dtype=np.bool_)
+        return np.zeros((0, 0), dtype=np.bool_)
     if block.fires is not None:
         return np.broadcast_to(block.fires.reshape(-1), (rows.size, 1 << k))
     assert block.assignments is not None

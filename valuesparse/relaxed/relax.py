@@ -79,6 +79,9 @@ def relax(
     ------
     ValueError
         For a negative threshold, an unknown index, ``exhaustive`` without `candidates`.
+    MemoryLimitError
+        When factors to add need tables that do not fit. The gain of a feature needs none, however
+        many variables it has.
 
     Notes
     -----
