@@ -70,7 +70,7 @@ def may_save(model: Chain | Tree) -> bool:
 
 
 def provable(model: Chain | Tree, tol: float) -> bool:
-    """Return whether there is one dense table, and rounding leaves room for a tolerance."""
+    """Return whether there is one dense table, and rounding is far below a tolerance."""
     k = model.n_labels
     one = model.forest.listed is None and model.forest.entries == k * k
     given = model.sparse_transition if isinstance(model, Chain) else model.sparse_pairwise

@@ -80,7 +80,7 @@ class _BifText:
             problem = f"'{token}' is not UTF-8"
             raise TextFormatError("text", error.start, problem, line, token) from None
         self.text = text = text.replace("\r", " ")
-        self._room = max(_FREE, _PER_BYTE * len(data))
+        self._allowance = max(_FREE, _PER_BYTE * len(data))
         if "/" in text or "property" in text:
             self.text = self._plain(text)
         else:
@@ -124,10 +124,10 @@ class _BifText:
             raise self.error(match.start(), "comment", "{} begins one that does not end")
         return _blanked(match[0])
 
-    def take_room(self, size: int) -> bool:
-        """Whether there is room for so many entries that the text does not spell out."""
-        self._room -= size
-        return self._room >= 0
+    def allows(self, size: int) -> bool:
+        """Take entries that the text does not spell out from its allowance; whether it has them."""
+        self._allowance -= size
+        return self._allowance >= 0
 
     def error(self, at: int, chunk: str, problem: str) -> TextFormatError:
         """Return the error for the word at a place; ``{}`` in `problem` stands for the word."""
@@ -317,7 +317,7 @@ def _probability(
     if len(names) > MAX_SCOPE:
         raise text.error(begin, chunk, f"it has more than {MAX_SCOPE} variables")
     size = math.prod(len(variables[name].states) for name in names)
-    if 2 * size > len(body) and not ("default" in body and text.take_room(size)):
+    if 2 * size > len(body) and not ("default" in body and text.allows(size)):
         raise text.error(
             begin, chunk, f"{size} numbers are needed, but the block has {len(body)} characters"
         )
