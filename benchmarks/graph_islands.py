@@ -29,15 +29,20 @@ KINDS: dict[str, tuple[tuple[float, ...], float]] = {
 EXACT = 20
 
 
+def grid_edges(n: int) -> np.ndarray:
+    """Return the pairs of neighbours of an n x n grid."""
+    cells = np.arange(n * n).reshape(n, n)
+    down = np.stack([cells[:-1].ravel(), cells[1:].ravel()], axis=1)
+    right = np.stack([cells[:, :-1].ravel(), cells[:, 1:].ravel()], axis=1)
+    return np.concatenate([down, right])
+
+
 def grid(n: int, kind: str, seed: int) -> vs.FactorGraph:
     """Return an n x n grid of binary variables."""
     rng = np.random.default_rng(seed)
     sizes, noise = KINDS[kind]
     s = rng.choice(sizes, n * n) * rng.choice([-1.0, 1.0], n * n) + noise * rng.normal(size=n * n)
-    cells = np.arange(n * n).reshape(n, n)
-    down = np.stack([cells[:-1].ravel(), cells[1:].ravel()], axis=1)
-    right = np.stack([cells[:, :-1].ravel(), cells[:, 1:].ravel()], axis=1)
-    edges = np.concatenate([down, right])
+    edges = grid_edges(n)
     graph = vs.FactorGraph([2] * (n * n))
     graph.add_many(np.arange(n * n)[:, None], np.stack([-s, s], axis=1))
     w = np.abs(rng.normal(size=len(edges)))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from _machine import describe, require_quiet
@@ -52,15 +52,18 @@ def tree(n: int, n_labels: int, peak: float, rng: np.random.Generator, dtype: st
 MODELS = {"chains": chain, "tree": tree}
 
 
-def in_turn(calls: list[Callable[[], object]], rounds: int) -> list[float]:
-    """Return the median time of each call in seconds."""
+def in_turn(
+    calls: Sequence[Callable[..., object]], rounds: int, fresh: Callable[[], tuple] = tuple
+) -> list[float]:
+    """Return the median time of each call in seconds; `fresh` makes its arguments before."""
     times: list[list[float]] = [[] for _ in calls]
     for call in calls:
-        call()
+        call(*fresh())
     for _ in range(rounds):
         for call, taken in zip(calls, times, strict=True):
+            arguments = fresh()
             begin = time.perf_counter()
-            call()
+            call(*arguments)
             taken.append(time.perf_counter() - begin)
     return [statistics.median(taken) for taken in times]
 
