@@ -23,7 +23,7 @@ from valuesparse.inference._conditioning import (
 from valuesparse.inference._loopy import two_passes
 from valuesparse.inference._memory import as_limit
 from valuesparse.inference._network import network_of
-from valuesparse.inference._questions import full_joint
+from valuesparse.inference._questions import full_joints
 from valuesparse.inference._refusals import ADVICE, check_memory, impossible
 from valuesparse.inference._search import Search, within
 from valuesparse.inference._snapshots import magnitude_made, snapshot_of
@@ -146,8 +146,8 @@ def _flat(graph: FactorGraph) -> Array:
 
 def _table_bytes(tree: _junction.CliqueTree, sets: list[tuple[int, ...]]) -> float:
     """Return the bytes of the joints: each is summed up once, and once more while it is."""
-    alive = {v: len(tree.alive(v)) for v in itertools.chain.from_iterable(sets)}
-    return 16.0 * sum(math.prod(alive[v] for v in s) for s in sets)
+    alive = {v: len(tree.alive(v)) for v in set(itertools.chain.from_iterable(sets))}
+    return 16.0 * sum(math.prod([alive[v] for v in s]) for s in sets)
 
 
 def _asked(
@@ -170,7 +170,7 @@ def _asked(
         raise MemoryLimitError(f"{slices}: {ADVICE}")
 
     def tables() -> Iterator[Array]:
-        return (full_joint(tree, q, wanted, graph, gone) for q, wanted in enumerate(sets))
+        return full_joints(tree, sets, graph, gone)
 
     # With a single slice, each table is made when the caller takes it.
     kept = tuple if slices is WHOLE else tables

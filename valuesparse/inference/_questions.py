@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from valuesparse.models._evidence import Evidence, Known
 from valuesparse.results import Decoding, GraphResult
 from valuesparse.results._graph import CONDITIONED
 
-__all__ = ["Questions", "full_joint"]
+__all__ = ["Questions", "full_joints"]
 
 _UNIFORMS = 4_000_000  # of samples, drawn at once
 #: Operations of a propagation that take no longer than compiling a small tree.
@@ -36,20 +37,41 @@ _COMPILING = 1e6
 
 
 def full_joint(
+    tree: _junction.CliqueTree, wanted: tuple[int, ...], graph: FactorGraph
+) -> npt.NDArray[np.float64]:
+    """Return the joint of the first set of a tree over all states."""
+    return next(full_joints(tree, [wanted], graph))
+
+
+def full_joints(
     tree: _junction.CliqueTree,
-    q: int,
-    wanted: tuple[int, ...],
+    sets: Sequence[tuple[int, ...]],
     graph: FactorGraph,
     gone: float = 0.0,
-) -> npt.NDArray[np.float64]:
-    """Return the joint of set q over all states; `gone` stands at those that are impossible."""
-    table, order = tree.joint(q)
-    full = np.full([graph.cardinalities[v] for v in wanted], gone)
-    alive = [tree.alive(v) for v in wanted]
-    axes = [order.index(v) for v in wanted if v in order]
-    block = table.transpose(axes).reshape([len(a) for a in alive])
-    full[np.ix_(*alive)] = block
-    return full
+) -> Iterator[npt.NDArray[np.float64]]:
+    """Yield the joint of each of a tree's sets over all states; `gone` stands where none is alive.
+
+    There may be thousands of small ones: what they have in common is found once.
+    """
+    cards = graph.cardinalities
+    # The states of a variable that are alive, as the index of an axis with so many axes after it.
+    index: dict[tuple[int, int], npt.NDArray[np.intp]] = {}
+    for q, wanted in enumerate(sets):
+        table, order = tree.joint(q)
+        if list(wanted) != order:
+            table = table.transpose([order.index(v) for v in wanted if v in order])
+        shape = tuple([cards[v] for v in wanted])
+        if math.prod(shape) == table.size:  # all states are alive
+            yield np.ascontiguousarray(table).reshape(shape)
+            continue
+        keys = [*zip(wanted, range(len(wanted))[::-1], strict=True)]
+        for v, after in keys:
+            if (v, after) not in index:
+                index[v, after] = np.array(tree.alive(v)).reshape((-1,) + (1,) * after)
+        at = tuple([index[key] for key in keys])
+        full = np.full(shape, gone) if gone else np.zeros(shape)
+        full[at] = table.reshape([x.size for x in at])
+        yield full
 
 
 class Questions(Compiled):
@@ -120,7 +142,7 @@ class Questions(Compiled):
         question, slices, given = self._ask(evidence, watch, joint=wanted)
 
         def table() -> list[npt.NDArray[np.float64]]:
-            return [full_joint(question.tree, 0, wanted, self._graph)]
+            return [full_joint(question.tree, wanted, self._graph)]
 
         # Joints come with marginals.
         arrays = answer(question, slices, workers, np.empty(self._states), table).arrays
@@ -152,7 +174,7 @@ class Questions(Compiled):
                     return None
                 if not answer(question, WHOLE, workers, np.empty(self._states)).arrays:
                     raise impossible(graph, bool(given))
-                return full_joint(tree, 0, wanted, graph)
+                return full_joint(tree, wanted, graph)
             finally:
                 tree.ask(())
 

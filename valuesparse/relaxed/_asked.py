@@ -11,7 +11,7 @@ import numpy.typing as npt
 from valuesparse import _junction
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._joints import iter_joints, log_marginals
-from valuesparse.inference._questions import full_joint
+from valuesparse.inference._questions import full_joints
 from valuesparse.inference._search import Search
 from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.models import FactorGraph
@@ -170,8 +170,10 @@ class AskedJoints:
             self.entries = max(self.entries, int(cost[1]))
             tree.infer(soft, resolve(None), flat, None, None, None, logs)
             self._heed(widened=tree.widened(), faithful=tree.faithful())
-            for q, i in enumerate(these):
-                found[i] = full_joint(tree, q, scopes[i], graph, -np.inf if logs else 0.0)
+            gone = -np.inf if logs else 0.0
+            joints = full_joints(tree, [scopes[i] for i in these], graph, gone)
+            for i, table in zip(these, joints, strict=True):
+                found[i] = table
         for i, joint in zip(large, self._large([scopes[i] for i in large], logs), strict=True):
             found[i] = joint
         return found

@@ -302,6 +302,8 @@ class FactorResult(Result):
                 yield scope, self._product(scope)
 
     def _product(self, variables: Sequence[int]) -> FloatArray:
+        if len(variables) == 1:
+            return self.marginals[variables[0]].copy()
         product: FloatArray = np.ones(())
         for v in variables:
             product = np.multiply.outer(product, self.marginals[v])
@@ -347,6 +349,8 @@ def frozen(array: FloatArray) -> FloatArray:
 
 def marginal_of(table: FloatArray, scope: Sequence[int], wanted: Sequence[int]) -> FloatArray:
     """Return the marginal of some variables of a table over `scope`, axes in the order wanted."""
+    if tuple(wanted) == tuple(scope):
+        return table
     axes = [scope.index(v) for v in wanted]
     kept = sorted(axes)
     rest = tuple(a for a in range(table.ndim) if a not in axes)
