@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _forest
+from valuesparse._buffers import empty
 from valuesparse._junction import fill
 
 __all__ = ["Certificate", "Proof"]
@@ -19,6 +20,8 @@ Mask = npt.NDArray[np.bool_]
 
 #: Odds beyond exp() of this are not told from certainty.
 _LARGEST_RADIUS = 600.0
+#: Marginals whose bounds are made at once: two dozen arrays of them stay in cache.
+_BLOCK = 1 << 13
 
 
 class Proof(NamedTuple):
@@ -185,6 +188,19 @@ def interval(m: Array, radius: Floats, slack: Floats) -> tuple[Floats, Floats]:
         lower = (m - U) e^(-G/2) / ((m - U) e^(-G/2) + (1 - m + U) e^(G/2))
         upper = (m + U) e^(G/2) / ((m + U) e^(G/2) + (1 - m - U) e^(-G/2))
     """
+    if m.size <= _BLOCK:
+        lower, upper = _interval(m, radius, slack)
+    else:
+        lower, upper = empty(m.shape, np.float64), empty(m.shape, np.float64)
+        size = max(1, _BLOCK // m.shape[1])
+        for first in range(0, len(m), size):
+            rows = slice(first, first + size)
+            lower[rows], upper[rows] = _interval(m[rows], radius[rows], slack[rows])
+    lower.flags.writeable = upper.flags.writeable = False
+    return lower, upper
+
+
+def _interval(m: Array, radius: Floats, slack: Floats) -> tuple[Floats, Floats]:
     k = m.shape[1]
     wide = m.astype(np.float64)
     wide /= np.maximum(wide.sum(axis=1, keepdims=True), np.finfo(float).tiny)
@@ -193,16 +209,29 @@ def interval(m: Array, radius: Floats, slack: Floats) -> tuple[Floats, Floats]:
     known = np.isfinite(radius) & (radius < _LARGEST_RADIUS) & np.isfinite(slack)
     half = np.exp(np.where(known, radius, 0.0) / 2)
     u = np.where(known, slack, 1.0)
-    above, below = wide + u, np.maximum(wide - u, 0.0)
-    rest = 1.0 - wide + lost
-    lower = below / half / (below / half + (rest + u) * half)
-    rest = np.maximum(1.0 - wide - lost - u, 0.0)
-    upper = above * half / np.maximum(above * half + rest / half, np.finfo(float).tiny)
+    rest = 1.0 - wide
+    inside = np.maximum(wide - u, 0.0)
+    inside /= half
+    outside = rest + lost
+    outside += u
+    outside *= half
+    outside += inside
+    lower = np.divide(inside, outside, out=inside)
+    above = np.add(wide, u, out=wide)
+    above *= half
+    rest -= lost
+    rest -= u
+    np.maximum(rest, 0.0, out=rest)
+    rest /= half
+    rest += above
+    np.maximum(rest, np.finfo(float).tiny, out=rest)
+    upper = np.divide(above, rest, out=above)
     outward = 1.0 + 8 * (k + 8) * 2.0**-53
-    lower, upper = lower / outward, np.minimum(upper * outward, 1.0)
-    lower, upper = np.where(known, lower, 0.0), np.where(known, upper, 1.0)
+    lower /= outward
+    upper *= outward
+    np.minimum(upper, 1.0, out=upper)
+    lower[~known[:, 0]], upper[~known[:, 0]] = 0.0, 1.0
     # Written numbers are rounded, and may lie beyond where next to nothing is left to prove.
     np.minimum(lower, m, out=lower)
     np.maximum(upper, m, out=upper)
-    lower.flags.writeable = upper.flags.writeable = False
     return lower, upper

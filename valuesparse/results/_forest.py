@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _forest
+from valuesparse._buffers import empty
 from valuesparse._validation import as_count, as_probability
 from valuesparse.models import Chain, Tree
 from valuesparse.results._base import Result
@@ -26,6 +27,9 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Model = TypeVar("Model", Chain, Tree)
+
+#: Entries of tables whose bounds are made at once, in cache.
+_BLOCK = 1 << 15
 
 
 class ForestResult(Result, Generic[Model]):
@@ -208,10 +212,19 @@ class ForestResult(Result, Generic[Model]):
         some, at = np.unique(np.concatenate(sides), return_inverse=True)
         lower, upper = self._bounds(some)
         before, after = at[: sides[0].size], at[sides[0].size :]
+        shape = (before.size, lower.shape[1], lower.shape[1])
+        low, high = empty(shape, np.float64), empty(shape, np.float64)
         # No two events are farther apart, or closer, than their probabilities let them (Frechet).
-        low = lower[before, :, None] + lower[after, None, :] - 1.0
-        low -= 2.0**-51
-        return np.maximum(low, 0.0), np.minimum(upper[before, :, None], upper[after, None, :])
+        size = max(1, _BLOCK // max(1, lower.shape[1] ** 2))
+        for first in range(0, before.size, size):
+            edge = slice(first, first + size)
+            one, other = before[edge], after[edge]
+            part = np.add(lower[one, :, None], lower[other, None, :], out=low[edge])
+            part -= 1.0
+            part -= 2.0**-51
+            np.maximum(part, 0.0, out=part)
+            np.minimum(upper[one, :, None], upper[other, None, :], out=high[edge])
+        return low, high
 
     def certify(self, *, threads: int | None = None) -> Certificate:
         """Return how wrong this result can be: with islands, too.
