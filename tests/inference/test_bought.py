@@ -12,7 +12,7 @@ import valuesparse as vs
 from tests.inference.test_support_trees import parents
 from tests.inference.test_supports import peaked
 from valuesparse import _supports as native
-from valuesparse.inference import _supports
+from valuesparse.inference import _local, _supports
 from valuesparse.results._certificate import interval
 
 pytestmark = pytest.mark.simd
@@ -101,6 +101,28 @@ def test_flat_models_have_passes() -> None:
     valid(r, vs.infer(model), 0.5 * full(model))
     assert r.stats["sequences_supports"] == 0
     assert r.stats["sequences_exact"] >= 0.5 * count - 4
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.95])
+@pytest.mark.parametrize("name", ["chains with all", "trees"])
+def test_own_scores_are_for_what_nothing_else_answers(
+    name: str, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = []
+
+    def counted(m: np.ndarray, *proof: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        rows.append(len(m))
+        return interval(m, *proof)
+
+    monkeypatch.setattr(_local, "interval", counted)
+    model = models()[name]
+    r = vs.infer(model, work=share * full(model))
+    answered = r.stats["sequences_exact"] + r.stats["sequences_supports"]
+    proved = vs.infer(model, tol=1e-3).error.max()
+    assert answered > 0
+    assert sum(rows) < len(r.marginals)
+    assert (r.error <= max(proved, 0.1)).sum() >= len(r.marginals) - sum(rows)
+    valid(r, vs.infer(model), share * full(model))
 
 
 @pytest.mark.parametrize("name", ["chains with all", "trees"])

@@ -17,14 +17,22 @@ __all__ = ["ends_of", "local", "own_scores"]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
-Ends = list[tuple[Array, npt.NDArray[np.int64]]]
+Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Ends = list[tuple[Array, Integers]]
 
 
 def local(
-    model: Chain | Tree, block: int, workers: int, take: Callable[[slice, Array], None]
+    model: Chain | Tree,
+    wanted: Mask,
+    block: int,
+    workers: int,
+    take: Callable[[Integers, Array], None],
 ) -> Proof:
-    """Give marginals of the variables' own scores, some rows at a time, and return their proof.
+    """Give marginals of some variables' own scores, some rows at a time, and return their proof.
 
+    Nothing is proved of components whose variables are not `wanted` (N,), but that their own
+    scores leave something possible.
     A message is a sum over rows of a table: its logarithms differ by no more than those of a row,
     so each neighbour adds the table's range to the radius.
     """
@@ -42,20 +50,26 @@ def local(
         spread = high - low if np.isfinite(low) else np.inf
         radius = np.where(degree > 0, degree * spread, 0.0) + rounding
     slack = np.where(np.isfinite(radius), _certified.SLACK64, 1.0)
-    mass, error, ends = np.empty(n), np.empty(n), ends_of(model)
+    mass, error, ends = np.zeros(n), np.ones(n), ends_of(model)
     for first in range(0, n, block):
         rows = slice(first, min(first + block, n))
         scores = own_scores(model, rows, ends)
         top = scores.max(axis=1, initial=-np.inf)
         if np.isneginf(top).any():
             _forest.log_z(model, workers)  # raises the error that names where nothing is left
+        own = np.flatnonzero(wanted[rows])
+        if own.size == 0:
+            continue
+        if own.size < top.size:
+            scores, top = scores[own], top[own]
+        own += first
         weights = np.exp(scores - top[:, None])
         sums = weights.sum(axis=1)
-        mass[rows] = top + np.log(sums)
+        mass[own] = top + np.log(sums)
         marginals = (weights / sums[:, None]).astype(model.dtype)
-        lower, upper = interval(marginals, radius[rows], slack[rows])
-        error[rows] = np.maximum(marginals - lower, upper - marginals).max(axis=1, initial=0.0)
-        take(rows, marginals)
+        lower, upper = interval(marginals, radius[own], slack[own])
+        error[own] = np.maximum(marginals - lower, upper - marginals).max(axis=1, initial=0.0)
+        take(own, marginals)
     base = np.bincount(owner, weights=mass, minlength=count)
     edges = np.maximum(sizes - 1, 0)
     margin = 16 * _certified.U64 * (sizes + 1.0) * (k + 800 + node + edge)

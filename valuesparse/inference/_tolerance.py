@@ -241,12 +241,12 @@ def _for_a_price(
     own = np.zeros(count, dtype=bool) if supports is None else supports.taken & ~bought
     rest = ~(bought | own)[owner]
 
-    def take_rest(rows: slice, found: Array) -> None:
+    def take_rest(variables: Integers, rows: Array) -> None:
         watch.left()
-        take(rows.start + np.flatnonzero(rest[rows]), found[rest[rows]])
+        take(variables, rows)
 
     block, some = (max(1, size // (8 * k)) for size in (_OWN_BYTES, _BOUGHT_BYTES))
-    proof = local(model, block, workers, take_rest)
+    proof = local(model, rest, block, workers, take_rest)
     log_z = (proof.log_z_lower + proof.log_z_upper) / 2
     log_z[~np.isfinite(log_z)] = proof.log_z_upper[~np.isfinite(log_z)]
     parts: list[Found] = []
