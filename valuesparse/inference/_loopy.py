@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse import _messages
 from valuesparse._buffers import empty
 from valuesparse.inference import _mean_field, _spanning
 from valuesparse.inference._methods import (
@@ -39,6 +40,8 @@ Array = npt.NDArray[Any]
 _ROUNDING = 1e-9
 #: Forests of max-product "trw".
 _DECODING_FORESTS = 8
+#: Iterations of max-product messages between two looks at whether they repeat themselves.
+_TURN = 48
 
 
 def infer(
@@ -176,9 +179,7 @@ def decode(
     upper = None
     with Held(network, watch) as native:
         native.weigh(shares(network.n_groups, found) if found else None)
-        converged, *_ = task.run(
-            native, messages, method, best=True, workers=workers, progress=watch.progress
-        )
+        converged = _maximise(task, native, messages, method, workers, watch)
         far = task.far(messages)
         converged = converged and (not far or (far >= LIMIT and isinstance(method, BP)))
         dead, states, score = native.assign(task.local, messages, workers, watch.left(), watch.late)
@@ -188,3 +189,39 @@ def decode(
             scores, slack = task.forests(native, messages, found, True)
             upper = float(scores.mean()) + network.constant + slack
     return MaxProduct(states, score + network.constant, converged, upper)
+
+
+def _maximise(
+    task: LoopyCall,
+    native: _messages.Network,
+    messages: Array,
+    method: BP | TRW,
+    workers: int,
+    watch: Watch,
+) -> bool:
+    """Pass max-product messages in place; return whether they converged.
+
+    Those that do not converge often go round in a few steps, to the bit: turns that end where they
+    began are left out.
+    """
+    most = method.max_iterations
+    if method.schedule != "flooding" or task.network.structured():  # more than messages counts
+        return task.run(
+            native, messages, method, best=True, workers=workers, progress=watch.progress
+        )[0]
+    done, kept, kept_at = 0, messages.copy(), 0
+    while done < most:
+        steps = min(_TURN, most - done)
+        progress = watch.part(done, done + steps, method.max_iterations)
+        converged, *_ = task.run(
+            native, messages, method, best=True, iterations=steps, workers=workers,
+            progress=progress,
+        )  # fmt: skip
+        done += steps
+        if converged:
+            return True
+        if np.array_equal(messages, kept):
+            most = done + (most - done) % (done - kept_at)
+        elif done >= 2 * kept_at:  # so turns of any length are found in the end
+            kept, kept_at = messages.copy(), done
+    return False

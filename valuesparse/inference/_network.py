@@ -202,6 +202,7 @@ class LoopyCall(NamedTuple):
         *,
         best: bool = False,
         damping: float | None = None,
+        iterations: int | None = None,
         workers: int = 1,
         progress: Progress | None = None,
     ) -> tuple[bool, Array, int, float]:
@@ -209,8 +210,8 @@ class LoopyCall(NamedTuple):
         dead, converged, residuals, updates, log_z = native.run(
             self.local, messages, SCHEDULES[method.schedule], best,
             method.damping if damping is None else damping,
-            method.tolerance, method.max_iterations, workers, self.watch.left(), progress,
-            self.watch.late, marginals,
+            method.tolerance, iterations or method.max_iterations, workers, self.watch.left(),
+            progress, self.watch.late, marginals,
         )  # fmt: skip
         if dead >= 0:
             raise self.impossible()

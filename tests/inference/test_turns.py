@@ -1,0 +1,95 @@
+"""Max-product messages that repeat themselves: the turns that end where they began are left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import valuesparse as vs
+from valuesparse.inference import _loopy
+from valuesparse.inference._network import LoopyCall
+
+pytestmark = pytest.mark.simd
+
+
+def grid(seed: int, states: int, *, zeros: bool = False) -> vs.FactorGraph:
+    """Return a grid of five rows, with scores that messages do not agree about."""
+    rng = np.random.default_rng(seed)
+    graph = vs.FactorGraph([states] * 50)
+    for v in range(50):
+        own = 0.3 * rng.normal(size=states)
+        if zeros:
+            own[1:][rng.random(states - 1) < 0.3] = -np.inf
+        graph.add([v], own)
+        for other in [v + 1] * (v % 5 < 4) + [v + 5] * (v < 45):
+            graph.add([v, other], 2.0 * rng.normal(size=(states, states)))
+    return graph
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, model: vs.FactorGraph, method: Any) -> tuple[Any, int]:
+    """Return the answer, and how many iterations it took."""
+    seen = []
+    run = LoopyCall.run
+
+    def also(self: LoopyCall, *args: Any, **more: Any) -> Any:
+        found = run(self, *args, **more)
+        seen.append(len(found[1]))
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LoopyCall, "run", also)
+        answer = vs.decode(model, method=method)
+    return answer, sum(seen)
+
+
+@pytest.mark.parametrize("states", [2, 3, 5])
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("iterations", [10, 333, 1000])
+def test_answers_are_those_of_all_iterations(
+    states: int, zeros: bool, iterations: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = []
+    for seed in range(4):
+        model = grid(seed, states, zeros=zeros)
+        for kind in (vs.BP, vs.TRW):
+            method = kind(max_iterations=iterations)
+            monkeypatch.setattr(_loopy, "_TURN", 10**9)
+            whole, most = counted(monkeypatch, model, method)
+            monkeypatch.setattr(_loopy, "_TURN", 48)
+            found, fewer = counted(monkeypatch, model, method)
+            np.testing.assert_array_equal(found.states, whole.states)
+            assert found.score == whole.score
+            assert found.converged == whole.converged
+            assert getattr(found, "upper", None) == getattr(whole, "upper", None)
+            assert fewer <= most
+            assert fewer == most or not found.converged
+            taken.append((most, fewer))
+    if iterations == 1000 and states == 3:
+        assert any(fewer < 300 < most for most, fewer in taken)
+
+
+def test_damped_messages_and_other_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = grid(0, 3)
+    for method in (vs.BP(damping=0.3), vs.BP(schedule="tree"), vs.BP(schedule="residual")):
+        monkeypatch.setattr(_loopy, "_TURN", 10**9)
+        whole, _ = counted(monkeypatch, model, method)
+        monkeypatch.setattr(_loopy, "_TURN", 48)
+        found, _ = counted(monkeypatch, model, method)
+        np.testing.assert_array_equal(found.states, whole.states)
+        assert found.converged == whole.converged
+
+
+def test_progress_goes_on_from_turn_to_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(*args: Any, **more: Any) -> Any:
+        more["progress"](more["iterations"], None)
+        return run(*args, **more)
+
+    run, seen = LoopyCall.run, []
+    monkeypatch.setattr(LoopyCall, "run", told)
+    method = vs.BP(max_iterations=100, tolerance=0.0, damping=0.01)
+    vs.decode(grid(0, 3), method=method, progress=lambda *at: seen.append(at))
+    ends = [done for done, _ in seen if done in (48, 96, 100)]
+    assert [*dict.fromkeys(ends)] == [48, 96, 100]
+    assert all(0 <= done <= total == 100 for done, total in seen)
