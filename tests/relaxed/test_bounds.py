@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from relaxed_oracle import divergence, marginals, random_graph, scores
 
 import valuesparse as vs
+from valuesparse.relaxed import bounds as relaxed_bounds
 from valuesparse.relaxed import proxy_divergence
 
 seeds = st.integers(0, 2**32 - 1)
@@ -340,3 +341,26 @@ def test_proposition_one_refuses() -> None:
     graph.add([0], [-np.inf, 0.0])
     with pytest.raises(vs.InfeasibleError):
         proxy_divergence(graph, [], [0])
+
+
+def test_tables_of_one_size_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    shapes = [(), (2,), (3, 2), (6,), (2, 3), (1,), (2, 2, 2)] * 9
+    tables = [np.asarray(rng.normal(size=shape)) for shape in shapes]
+    for table in tables[::4]:
+        table[rng.random(table.shape) < 0.7] = -np.inf
+    tables[9] = np.full(3, -np.inf)
+    calls = []
+    joined = np.concatenate
+    for together in (1, 20, 1 << 14):
+        monkeypatch.setattr(relaxed_bounds, "_TOGETHER", together)
+        monkeypatch.setattr(np, "concatenate", lambda some: calls.append(len(some)) or joined(some))
+        low, high = relaxed_bounds._ends(tables)
+        monkeypatch.undo()
+        for table, least, most in zip(tables, low, high, strict=True):
+            finite = table[table > -np.inf]
+            assert least == finite.min(initial=np.inf)
+            assert most == finite.max(initial=-np.inf)
+    assert len(calls) < 2 * len(tables)
+    assert len(calls[-5:]) == len({table.size for table in tables}) == 5
+    assert sum(calls[-5:]) == len(tables)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._junction import freeze
+from valuesparse._junction import freeze, split
 from valuesparse._validation import as_indices
 from valuesparse.factors import Feature, Structured
 from valuesparse.inference._refusals import impossible
@@ -29,6 +29,7 @@ _NARROW = 60.0
 #: Probability that an underflow can hide: plain doubles are exact down to 2^-100 of the whole.
 _HIDDEN = 2.0**-100
 _ROUNDS = 60  # of bisection
+_TOGETHER = 1 << 14  # entries of tables that are looked at together
 _CONFIGURATIONS = 1 << 20
 
 
@@ -188,9 +189,7 @@ def finish(beliefs: Beliefs, remaining: Remaining) -> Bounds:
     if divergence == np.inf:  # together they may leave no distribution that bounds could hold for
         low[:], high[:] = 0.0, 1.0
     freeze((low, high))
-    ends = np.cumsum(beliefs.cards)[:-1]
-    n = len(beliefs.cards)
-    lower, upper = (np.split(low, ends), np.split(high, ends)) if n else ([], [])
+    lower, upper = split(low, beliefs.cards), split(high, beliefs.cards)
     return Bounds(divergence, eta, lower, upper, rigorous)
 
 
@@ -209,12 +208,30 @@ def _spread(beliefs: Beliefs) -> tuple[float, float]:
         else:
             tables.append(factor.table([graph.cardinalities[v] for v in factor.scope]))
     tables += [x for x in result.evidence.values() if isinstance(x, np.ndarray)]
-    for table in tables:
-        finite = table[table > -np.inf]
-        if finite.size:
-            spread += float(finite.max() - finite.min())
-            total += 1.0 + float(np.abs(finite).max())
+    for low, high in zip(*_ends(tables), strict=True):
+        if low <= high:
+            spread += high - low
+            total += 1.0 + max(-low, high)
     return spread, total
+
+
+def _ends(tables: list[Floats]) -> tuple[list[float], list[float]]:
+    """Return the smallest and the largest number of each table above -inf; inf and -inf if none.
+
+    Tables of one size go together: most graphs have thousands of small ones.
+    """
+    low, high = np.full(len(tables), np.inf), np.full(len(tables), -np.inf)
+    sizes: dict[int, list[int]] = {}
+    for i, table in enumerate(tables):
+        sizes.setdefault(table.size, []).append(i)
+    for size, at in sizes.items():
+        step = max(1, _TOGETHER // size)
+        for first in range(0, len(at), step):
+            some = at[first : first + step]
+            rows = np.concatenate([tables[i].reshape(-1) for i in some]).reshape(-1, size)
+            low[some] = rows.min(axis=1, where=rows > -np.inf, initial=np.inf)
+            high[some] = rows.max(axis=1)
+    return low.tolist(), high.tolist()
 
 
 def _intervals(
@@ -244,11 +261,13 @@ def _intervals(
 def _furthest(p: Floats, d: float) -> Floats:
     """Return at least the largest q >= p with kl(p ‖ q) <= d, by bisection."""
     inside, outside = p.copy(), np.ones_like(p)
+    some, less, rest = p > 0.0, p < 1.0, 1.0 - p
     with np.errstate(divide="ignore", invalid="ignore"):
+        own = np.log1p(-p)
         for _ in range(_ROUNDS):
             q = 0.5 * (inside + outside)
-            first = np.where(p > 0.0, p * np.log(p / q), 0.0)
-            second = np.where(p < 1.0, (1.0 - p) * (np.log1p(-p) - np.log1p(-q)), 0.0)
+            first = np.where(some, p * np.log(p / q), 0.0)
+            second = np.where(less, rest * (own - np.log1p(-q)), 0.0)
             near = first + second <= d
             inside = np.where(near, q, inside)
             outside = np.where(near, outside, q)
