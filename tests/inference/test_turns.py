@@ -1,4 +1,4 @@
-"""Max-product messages that repeat themselves: the turns that end where they began are left out."""
+"""What loopy messages need not do again: turns that end where they began, names of forests."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import valuesparse as vs
-from valuesparse.inference import _loopy
-from valuesparse.inference._network import LoopyCall
+from valuesparse.inference import _loopy, trw_dual_bound
+from valuesparse.inference._network import LoopyCall, Network
 
 pytestmark = pytest.mark.simd
 
@@ -93,3 +93,23 @@ def test_progress_goes_on_from_turn_to_turn(monkeypatch: pytest.MonkeyPatch) -> 
     ends = [done for done, _ in seen if done in (48, 96, 100)]
     assert [*dict.fromkeys(ends)] == [48, 96, 100]
     assert all(0 <= done <= total == 100 for done, total in seen)
+
+
+def test_the_dual_bound_names_the_forests_of_the_best_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    named = []
+    members = Network.members
+
+    def counted(self: Network, groups: np.ndarray) -> list[int]:
+        named.append(members(self, groups))
+        return named[-1]
+
+    monkeypatch.setattr(Network, "members", counted)
+    model = grid(0, 3)
+    bound = trw_dual_bound(model, method=vs.TRW(max_iterations=20, optimise=2))
+    assert [factors for _, factors in bound.trees] == named
+    assert sum(weight for weight, _ in bound.trees) == pytest.approx(1.0)
+    wide = {i for i, factor in enumerate(model.factors) if len(factor.scope) > 1}
+    assert set().union(*named) == wide
+    assert bound.upper >= vs.infer(model).log_z

@@ -121,7 +121,9 @@ class Network:
 
     def members(self, groups: Array) -> list[int]:
         """Return the factors of some groups."""
-        return self.native.wide[np.isin(self.native.group, groups)].tolist()
+        chosen = np.zeros(self.n_groups, dtype=bool)
+        chosen[groups] = True
+        return self.native.wide[chosen[self.native.group]].tolist()
 
     def with_evidence(self, evidence: dict[int, Any]) -> Array:
         """Return the log-vectors of all variables, evidence included."""

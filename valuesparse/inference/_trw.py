@@ -167,16 +167,15 @@ def trw_dual_bound(
     found = _spanning.cover(network, trees, method.seed, task.watch)
     weights = np.full(len(found), 1.0 / len(found))
     messages = first_messages(network, task.local, method.start)
-    best = DualBound(np.inf, [])
+    best: tuple[float, Array, list[Array]] = np.inf, np.empty(0), []
     with Held(network, task.watch) as native:
 
         def note() -> float:
             nonlocal best
             masses, slack = task.forests(native, messages, found, False)
             upper = float(weights @ masses) + network.constant + slack
-            if upper < best.upper:
-                named = [network.members(tree) for tree in found]
-                best = DualBound(upper, list(zip(weights.tolist(), named, strict=True)))
+            if upper < best[0]:
+                best = upper, weights, found.copy()
             return upper
 
         damping = method.damping
@@ -195,4 +194,6 @@ def trw_dual_bound(
                 found.append(best_forest(task, *task.beliefs(native, messages, workers)[:2]))
                 share = 2.0 / (step + 4.0)
                 weights = np.append((1.0 - share) * weights, share)
-    return best
+    upper, weights, found = best
+    named = zip(weights.tolist(), map(network.members, found), strict=True)
+    return DualBound(upper, list(named))
