@@ -4,22 +4,35 @@
     python benchmarks/questions.py --models tree --sizes long extreme --labels 9
     python benchmarks/questions.py --models chain --sizes long --positions 200000 --only sample
     python benchmarks/questions.py --models graph sentence --only decode relax
+    python benchmarks/questions.py --above 2.5
 
 One thread, unless asked for more. A question and `infer(model).marginals` are timed in turn, and
-the shortest of each counts. Where a question writes more than marginals, the column `output` has
-the ratio of the bytes. `score_samples` of a hidden Markov model stands for `infer`. Questions to
-many rows count by the row. A call that takes more than a second is made once.
+the shortest of each counts. `score_samples` of a hidden Markov model stands for `infer`. Questions
+to many rows count by the row. A call that takes more than a second is made once.
+
+The columns `limit` and `output` say what a question takes beside what it has to. `limit`: its time
+in multiples of the multiply-adds that its messages need at least, each as long as one of a float64
+matrix product of this machine, on one thread and in cache; `_limits.py` counts them, and where no
+honest count exists a dash stands. Small models take many times that, since a call in Python takes
+microseconds. `output`: how many numbers it writes for each that marginals have.
+
+Above 10 times `infer` a question has a reason, from `_reasons.py`. One without is a cliff that
+nobody has looked at: it is marked with "?", and the script ends with status 1.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from _limits import multiply_adds, rate
 from _machine import describe
+from _reasons import WORST, reason
 
 import valuesparse as vs
 import valuesparse.hmm
@@ -124,6 +137,8 @@ class HiddenMarkovModel:
     def __init__(self, size: str, labels: int) -> None:
         length, count = extent(size)
         rng = np.random.default_rng(0)
+        # It has more parameters than there is data, and says so at every fit.
+        logging.getLogger("valuesparse.hmm").setLevel(logging.ERROR)
         self.x, self.lengths = rng.integers(0, 50, (length * count, 1)), [length] * count
         self.model = valuesparse.hmm.CategoricalHMM(
             labels, init_params="", n_iter=1, tol=-np.inf, threads=1
@@ -202,6 +217,11 @@ def of_factors(
         1.0,
     )
     yield "gain", lambda: vs.gain(model, rest, first), rest.size / numbers
+    yield (
+        "select, and bounds",
+        lambda: vs.select(model, min_divergence=rest.size // 2, **one).bounds(),
+        2.0,
+    )
 
 
 def of_graph(model: vs.FactorGraph, result: vs.Result, numbers: int) -> Questions:
@@ -226,18 +246,17 @@ def of_graph(model: vs.FactorGraph, result: vs.Result, numbers: int) -> Question
     yield f"infer_many, {ROWS} rows, by the row", lambda: tree.infer_many(codes, **one), 1.0
 
 
-def of_proofs(kind: str, model: Any, result: vs.Result, numbers: int) -> Questions:
+def of_proofs(model: Any, result: vs.Result, numbers: int) -> Questions:
     """Yield what chains and trees are asked beside and after marginals that are proved."""
     one, k = ONE, model.n_labels
     yield "infer, tol=1e-3", lambda: vs.infer(model, tol=1e-3, **one), 1.0
     yield "infer, keep=1e-3", lambda: vs.infer(model, keep=1e-3, **one), 1.0
-    if kind != "chain":
-        return
     half = float(len(model.unary) * k * k)  # of the multiply-adds of an exact pass
     yield "infer, work= half", lambda: vs.infer(model, work=half, **one), 1.0
     held = vs.infer(model, zeta=0.9, **one)
     yield "certify islands", lambda: held.certify(**one), 2.0
     proved = vs.infer(model, tol=1e-3, **one)
+    yield "lower, upper", lambda: (proved.lower, proved.upper), 2.0
     yield "pairwise_bounds", lambda: proved.pairwise_bounds(), 2.0 * k
     entries = result.sparse(0.01, **one).nnz
     yield "sparse, min=0.01", lambda: result.sparse(0.01, **one), 2 * entries / numbers
@@ -282,7 +301,7 @@ def questions(kind: str, model: Any) -> Questions:
     yield "expectations", lambda: result.expectations(**one), cells / numbers
     yield "pairwise", lambda: result.pairwise(**one), float(k)
     if kind in ("chain", "tree"):
-        yield from of_proofs(kind, model, result, numbers)
+        yield from of_proofs(model, result, numbers)
     if kind == "chain":
         for count in (2, 10):
             yield (
@@ -320,10 +339,13 @@ def main() -> None:
         "--only", nargs="+", default=[""], metavar="WORD", help="questions that have one of these"
     )
     parser.add_argument("--seconds", type=float, default=0.2, help="for each question")
+    parser.add_argument("--above", type=float, default=0.0, help="leave out rows below this")
     options = parser.parse_args()
     LONG[0], ONE["threads"] = options.positions, options.threads
     print(*describe(()), sep="\n")
     print(f"{options.labels} labels (graphs: at most 5; order 2, segments: 9), {options.dtype}")
+    speed = rate()
+    print(f"limit: {speed / 1e9:.1f} multiply-adds a nanosecond, of a float64 matrix product")
     rows = []
     for kind in options.models:
         for size in options.sizes:
@@ -336,11 +358,21 @@ def main() -> None:
                 took, infer = ratio(call, asked(model), options.seconds)
                 if "by the row" in name:
                     took /= ROWS
-                rows.append((took / infer, f"{kind}, {size}", name, 1e3 * took, output))
-    print("| multiple of infer | model | question | ms | output |")
-    print("|---:|---|---|---:|---:|")
-    for multiple, model_name, name, ms, output in sorted(rows, reverse=True):
-        print(f"| {multiple:.2f} | {model_name} | {name} | {ms:.3f} | {output:.2g} |")
+                needed = multiply_adds(kind, model, name)
+                limit = "–" if needed is None else f"{took * speed / needed:.3g}"
+                why = reason(kind, name, took / infer)
+                rows.append((took / infer, f"{kind}, {size}", name, 1e3 * took, limit, output, why))
+    print("| multiple of infer | model | question | ms | limit | output | reason |")
+    print("|---:|---|---|---:|---:|---:|---|")
+    for multiple, model_name, name, ms, limit, output, why in sorted(rows, reverse=True):
+        if multiple >= options.above:
+            print(
+                f"| {multiple:.2f} | {model_name} | {name} | {ms:.3f} | {limit} | {output:.2g} "
+                f"| {why} |"
+            )
+    unknown = [row for row in rows if row[-1] == "?"]
+    if unknown:
+        sys.exit(f"{len(unknown)} rows above {WORST:g} have no reason: see _reasons.py")
 
 
 if __name__ == "__main__":
