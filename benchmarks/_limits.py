@@ -76,7 +76,6 @@ NEEDS: dict[str, Callable[[Work], float]] = {
     "infer, work= half": lambda w: w.message,
     "infer_many, 64 rows, by the row": lambda w: 2 * w.message,
     "compile and ask": lambda w: 2 * w.message,
-    "certify islands": lambda w: 2 * w.message,
     "decode": lambda w: w.message,
     "decode 2-best": lambda w: w.message + 2 * w.states,
     "decode 10-best": lambda w: w.message + 10 * w.states,
