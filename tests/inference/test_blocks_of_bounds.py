@@ -78,3 +78,24 @@ def test_pairwise_bounds_take_little_memory_beside_their_own() -> None:
     finally:
         tracemalloc.stop()
     assert most < 2 * size
+
+
+def _refuse(*_: object) -> None:
+    raise AssertionError("nobody asked for this side")
+
+
+@pytest.mark.parametrize(("side", "other"), [("lower", "_upper"), ("upper", "_lower")])
+def test_one_side_is_made_without_the_other(
+    side: str, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    chain = vs.Chain(rng.normal(size=(400, 30)), rng.normal(size=(30, 30)))
+    result = vs.infer(chain, tol=1e-3)
+    certificate = vs.infer(chain, zeta=0.9).certify()
+    both = interval(result.marginals, result.radius, result.slack)
+    some = interval(certificate._rows(), certificate.radius, certificate.slack)
+    monkeypatch.setattr(_certificate, other, _refuse)
+    at = 0 if side == "lower" else 1
+    np.testing.assert_array_equal(getattr(result, side), both[at])
+    np.testing.assert_array_equal(getattr(certificate, side), some[at])
+    assert not getattr(result, side).flags.writeable

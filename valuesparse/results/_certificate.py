@@ -160,19 +160,17 @@ class Certificate:
         """At least log Z of each sequence or tree, (B,)."""
         return self._whole().log_z_upper
 
-    def _bounds(self) -> tuple[Floats, Floats]:
-        proof = self._whole()
-        return interval(self._rows(), proof.radius, proof.slack)
-
     @property
     def lower(self) -> Floats:
         """At most the exact marginals, (N, K)."""
-        return self._bounds()[0]
+        proof = self._whole()
+        return lower_bounds(self._rows(), proof.radius, proof.slack)
 
     @property
     def upper(self) -> Floats:
         """At least the exact marginals, (N, K)."""
-        return self._bounds()[1]
+        proof = self._whole()
+        return upper_bounds(self._rows(), proof.radius, proof.slack)
 
     def __repr__(self) -> str:
         most = float(self.error.max(initial=0.0))
@@ -188,50 +186,93 @@ def interval(m: Array, radius: Floats, slack: Floats) -> tuple[Floats, Floats]:
         lower = (m - U) e^(-G/2) / ((m - U) e^(-G/2) + (1 - m + U) e^(G/2))
         upper = (m + U) e^(G/2) / ((m + U) e^(G/2) + (1 - m - U) e^(-G/2))
     """
-    if m.size <= _BLOCK:
-        lower, upper = _interval(m, radius, slack)
-    else:
-        lower, upper = empty(m.shape, np.float64), empty(m.shape, np.float64)
-        size = max(1, _BLOCK // m.shape[1])
-        for first in range(0, len(m), size):
-            rows = slice(first, first + size)
-            lower[rows], upper[rows] = _interval(m[rows], radius[rows], slack[rows])
-    lower.flags.writeable = upper.flags.writeable = False
+    lower, upper = _made(m, radius, slack, _lower, _upper)
     return lower, upper
 
 
-def _interval(m: Array, radius: Floats, slack: Floats) -> tuple[Floats, Floats]:
-    k = m.shape[1]
+def lower_bounds(m: Array, radius: Floats, slack: Floats) -> Floats:
+    """Return the first of `interval` alone."""
+    return _made(m, radius, slack, _lower)[0]
+
+
+def upper_bounds(m: Array, radius: Floats, slack: Floats) -> Floats:
+    """Return the second of `interval` alone."""
+    return _made(m, radius, slack, _upper)[0]
+
+
+class _Rows(NamedTuple):
+    """Marginals in float64 that sum to one, and their proof, (n, 1) each."""
+
+    m: Array  # as they were written
+    wide: Floats
+    known: Mask
+    half: Floats  # e^(G/2)
+    u: Floats
+    lost: float  # of 1 - m
+
+
+#: What makes a side of the bounds of some rows; the last one may write to these.
+_Side = Callable[[_Rows], Floats]
+
+
+def _made(m: Array, radius: Floats, slack: Floats, *sides: _Side) -> list[Floats]:
+    """Return sides of the bounds of all rows, made block by block."""
+    if m.size <= _BLOCK:
+        rows = _rows(m, radius, slack)
+        made = [side(rows) for side in sides]
+    else:
+        made = [empty(m.shape, np.float64) for _ in sides]
+        size = max(1, _BLOCK // m.shape[1])
+        for first in range(0, len(m), size):
+            some = slice(first, first + size)
+            rows = _rows(m[some], radius[some], slack[some])
+            for side, out in zip(sides, made, strict=True):
+                out[some] = side(rows)
+    for out in made:
+        out.flags.writeable = False
+    return made
+
+
+def _rows(m: Array, radius: Floats, slack: Floats) -> _Rows:
     wide = m.astype(np.float64)
     wide /= np.maximum(wide.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     radius, slack = radius[:, None], slack[:, None]
-    lost = (k + 8) * 2.0**-52  # of 1 - m
     known = np.isfinite(radius) & (radius < _LARGEST_RADIUS) & np.isfinite(slack)
     half = np.exp(np.where(known, radius, 0.0) / 2)
-    u = np.where(known, slack, 1.0)
-    rest = 1.0 - wide
-    inside = np.maximum(wide - u, 0.0)
-    inside /= half
-    outside = rest + lost
-    outside += u
-    outside *= half
+    return _Rows(m, wide, known, half, np.where(known, slack, 1.0), (m.shape[1] + 8) * 2.0**-52)
+
+
+def _outward(k: int) -> float:
+    return float(1.0 + 8 * (k + 8) * 2.0**-53)
+
+
+def _lower(rows: _Rows) -> Floats:
+    inside = np.maximum(rows.wide - rows.u, 0.0)
+    inside /= rows.half
+    outside = 1.0 - rows.wide
+    outside += rows.lost
+    outside += rows.u
+    outside *= rows.half
     outside += inside
-    lower = np.divide(inside, outside, out=inside)
-    above = np.add(wide, u, out=wide)
-    above *= half
-    rest -= lost
-    rest -= u
+    lower: Floats = np.divide(inside, outside, out=inside)
+    lower /= _outward(lower.shape[1])
+    lower[~rows.known[:, 0]] = 0.0
+    # Written numbers are rounded, and may lie beyond where next to nothing is left to prove.
+    return np.minimum(lower, rows.m, out=lower)
+
+
+def _upper(rows: _Rows) -> Floats:
+    rest = 1.0 - rows.wide
+    above = np.add(rows.wide, rows.u, out=rows.wide)
+    above *= rows.half
+    rest -= rows.lost
+    rest -= rows.u
     np.maximum(rest, 0.0, out=rest)
-    rest /= half
+    rest /= rows.half
     rest += above
     np.maximum(rest, np.finfo(float).tiny, out=rest)
-    upper = np.divide(above, rest, out=above)
-    outward = 1.0 + 8 * (k + 8) * 2.0**-53
-    lower /= outward
-    upper *= outward
+    upper: Floats = np.divide(above, rest, out=above)
+    upper *= _outward(upper.shape[1])
     np.minimum(upper, 1.0, out=upper)
-    lower[~known[:, 0]], upper[~known[:, 0]] = 0.0, 1.0
-    # Written numbers are rounded, and may lie beyond where next to nothing is left to prove.
-    np.minimum(lower, m, out=lower)
-    np.maximum(upper, m, out=upper)
-    return lower, upper
+    upper[~rows.known[:, 0]] = 1.0
+    return np.maximum(upper, rows.m, out=upper)

@@ -12,7 +12,13 @@ from valuesparse._buffers import empty
 from valuesparse._validation import as_count, as_probability
 from valuesparse.models import Chain, Tree
 from valuesparse.results._base import Result
-from valuesparse.results._certificate import Certificate, Proof, interval
+from valuesparse.results._certificate import (
+    Certificate,
+    Proof,
+    interval,
+    lower_bounds,
+    upper_bounds,
+)
 from valuesparse.results._listed import Listed, listed
 from valuesparse.results._queries import Queries
 from valuesparse.threads import resolve
@@ -148,6 +154,9 @@ class ForestResult(Result, Generic[Model]):
     @property
     def lower(self) -> Floats:
         """At most the exact marginals, (N, K); made when asked for."""
+        if self._listed is None:
+            proved = self._proved()
+            return lower_bounds(self.marginals, proved.radius, proved.slack)
         return self._bounds()[0]
 
     @property
@@ -156,6 +165,9 @@ class ForestResult(Result, Generic[Model]):
 
         Labels that are not listed, with `keep`, have `unlisted`, and 0 in `lower`.
         """
+        if self._listed is None:
+            proved = self._proved()
+            return upper_bounds(self.marginals, proved.radius, proved.slack)
         return self._bounds()[1]
 
     def _bounds(self, some: Integers | slice = slice(None)) -> tuple[Floats, Floats]:
