@@ -364,3 +364,21 @@ def test_tables_of_one_size_are_looked_at_together(monkeypatch: pytest.MonkeyPat
     assert len(calls) < 2 * len(tables)
     assert len(calls[-5:]) == len({table.size for table in tables}) == 5
     assert sum(calls[-5:]) == len(tables)
+
+
+def test_both_sides_are_bisected_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    furthest = relaxed_bounds._furthest
+
+    def counted(p: np.ndarray, d: float) -> np.ndarray:
+        calls.append(p.size)
+        return furthest(p, d)
+
+    monkeypatch.setattr(relaxed_bounds, "_furthest", counted)
+    graph = vs.FactorGraph([2, 3])
+    graph.add([0, 1], 0.1 * np.arange(6.0).reshape(2, 3))
+    bounds = vs.infer(graph, factors=[]).bounds()
+    assert calls == [2 * 5]
+    for low, high, p in zip(bounds.lower, bounds.upper, vs.infer(graph).marginals, strict=True):
+        assert (low <= p).all()
+        assert (p <= high).all()
