@@ -4,7 +4,8 @@
 // the same way, and the first of the largest sums is found for all lanes at once. Rows hold the
 // numbers of Prefixes, since a maximum is the same in any order, so states are those of BackTrace.
 // Lanes are aligned where they begin: one that has ended, or that has not begun on the way back,
-// computes what nobody reads.
+// computes what nobody reads. Where each edge has a table of its own, labels that are come from are
+// kept on the way: no table is read twice.
 #pragma once
 
 #include <cmath>
@@ -48,8 +49,9 @@ class BestAbreast {
 
     // Where there are lanes enough, and a table lies in one tile.
     bool serves() const {
-        return N >= 4 && table_ && table_->tiles && table_->columns && g_.n_tiles == 1 &&
-               g_.K <= kMostLabels;
+        if (N < 4 || g_.n_tiles != 1) return false;
+        if (in_.c.per_edge) return CENTRED && g_.K <= vs::kAbreastEdges;
+        return table_ && table_->tiles && table_->columns && g_.K <= kMostLabels;
     }
     // Measured: rows of all lanes take as long as so many that are made in turn.
     bool pays(const BestLane<In>* lanes, int m) const {
@@ -76,6 +78,11 @@ class BestAbreast {
         few_rows_ = scratch.array<In>(kTable * kTable);
         if (!scores_.open(d_, scratch) || !y_ || !column_ || !rows_ || !few_rows_) return false;
         const int K = g_.K;
+        if (in_.c.per_edge) {
+            edges_ = scratch.array<In>(size_ * K);
+            from_ = scratch.array<In>(size_ * n_);
+            return edges_ && from_;
+        }
         for (int l = 0; CENTRED && K <= kTable && l < K; ++l) {  // rows alone need none
             for (int k = 0; k < K; ++k) few_rows_[l * kTable + k] = in_.transition[l * K + k];
         }
@@ -168,7 +175,7 @@ class BestAbreast {
             In* v = rows_ + i * size_;
             for (int64_t j = 0; j < rows; ++j, x += size_, v += size_) {
                 const bool joins = i + j > 0;
-                if (joins) send_abreast<MaxSum>(g_, tiles(), v - size_, y_);
+                if (joins) send(v - size_, i + j);
                 V high[kAtATime];  // no row waits for one maximum after the other
                 each<kAtATime>([&](auto q) VS_INLINE_LAMBDA { high[q] = lowest; });
                 for (int k = 0; k < size_;) {
@@ -187,6 +194,43 @@ class BestAbreast {
             if (!ticker.go_on(m_ * rows)) return false;
         }
         return true;
+    }
+
+    // y_ = messages out of the rows v into position i.
+    VS_INLINE void send(const In* v, int64_t i) {
+        if (!in_.c.per_edge) return send_abreast<MaxSum>(g_, tiles(), v, y_);
+        const int64_t entries = static_cast<int64_t>(g_.K) * g_.K;
+        const In* from[N];
+        for (int r = 0; r < N; ++r) {
+            const BestLane<In>& s = lanes_[r < m_ && i < lanes_[r].n ? r : longest_];
+            from[r] = in_.transition + (s.edge + i) * entries;
+        }
+        weave<In, N>(from, entries, edges_);
+        int k = 0;
+        for (; k + kAtATime <= g_.K; k += kAtATime) columns_of<kAtATime>(v, k, i);
+        for (; k < g_.K; ++k) columns_of<1>(v, k, i);
+    }
+    // M of them, and the first label that each of these comes from.
+    template <int M>
+    VS_INLINE void columns_of(const In* v, int k, int64_t i) {
+        V best[M], from[M];
+        const In* e = edges_ + (size_ * (g_.K - 1) + k * N);
+        each<M>([&](auto j) VS_INLINE_LAMBDA {
+            best[j] = V::set1(Input<In>::forbidden());
+            from[j] = V::set1(In(0));
+        });
+        for (int l = g_.K - 1; l >= 0; --l, e -= size_) {
+            const V x = V::load(v + l * N), label = V::set1(static_cast<In>(l));
+            each<M>([&](auto j) VS_INLINE_LAMBDA {
+                const V z = x + V::load(e + j * N);
+                from[j] = from[j] - V::where_ge(z, best[j], from[j] - label);
+                best[j] = V::max(best[j], z);
+            });
+        }
+        each<M>([&](auto j) VS_INLINE_LAMBDA {
+            best[j].store(y_ + (k + j) * N);
+            from[j].store(from_ + i * size_ + (k + j) * N);
+        });
     }
 
     // Lanes whose last row is that of position i start from its largest entry.
@@ -213,6 +257,7 @@ class BestAbreast {
                            : retreat_by<few, false>(ticker, i, first, own, m, decorated, states);
         };
         if constexpr (Lookup<In>::kThere) {
+            if (in_.c.per_edge) return go(std::integral_constant<int, 0>());
             if (g_.K <= 8) return go(std::integral_constant<int, 8>());
             if (g_.K <= kTable) return go(std::integral_constant<int, kTable>());
         }
@@ -252,12 +297,20 @@ class BestAbreast {
             if (i == 0) break;
             int after[N];
             for (int r = 0; r < N; ++r) after[r] = state_[r];
-            state = come_from<FEW>(rows_ + (i - 1) * size_, state);
-            read(state, state_);
+            if (from_) {
+                const In* const x = from_ + i * size_;
+                for (int r = 0; r < N; ++r) state_[r] = static_cast<int>(x[state_[r] * N + r]);
+            } else {
+                state = come_from<FEW>(rows_ + (i - 1) * size_, state);
+                read(state, state_);
+            }
             if (SCORED) {
                 double* const x = later + count;
                 for (int r = 0; r < N; ++r) {
-                    x[r] = static_cast<double>(in_.transition[state_[r] * g_.K + after[r]]);
+                    const BestLane<In>& s = lanes_[r < m_ && i < lanes_[r].n ? r : longest_];
+                    const int64_t edge = in_.c.per_edge ? s.edge + i : 0;
+                    x[r] = static_cast<double>(
+                        in_.transition[(edge * g_.K + state_[r]) * g_.K + after[r]]);
                 }
                 count += N;
                 if (count >= kLater) add(later, &count);
@@ -366,6 +419,8 @@ class BestAbreast {
     bool scored_ = false;
     In *y_ = nullptr, *column_ = nullptr, *rows_ = nullptr;  // (Kp, N), (Kp, N), (n, K, N)
     In* few_rows_ = nullptr;  // (kTable, kTable) the table, where it has few labels
+    In* edges_ = nullptr;     // (K, K, N) tables of edges that have one each
+    In* from_ = nullptr;      // (n, K, N) where labels come from along these
     int state_[N];
     double value_[N], rest_[N];
 };

@@ -39,8 +39,9 @@ inline int64_t sequences_together(const Chains& c, bool narrow) {
 // The same of passes to the best states.
 inline int64_t best_together(const Chains& c) {
     const bool single = c.dtype == kFloat32;
-    if (c.sparse || c.per_edge) return 4;
-    if (c.n_labels <= (single ? kBestAbreast32 : kBestAbreast64)) return single ? 16 : 8;
+    if (c.sparse || (c.per_edge && c.n_labels > kAbreastEdges)) return 4;
+    if (c.per_edge || c.n_labels <= (single ? kBestAbreast32 : kBestAbreast64))
+        return single ? 16 : 8;
     return c.n_labels * c.n_labels * (single ? 4 : 8) <= int64_t{1} << 20 ? 4 : 16;
 }
 

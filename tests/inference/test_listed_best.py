@@ -66,8 +66,15 @@ def unary_of(rng: np.random.Generator, kind: str, size: float, own: np.ndarray |
 )  # fmt: skip
 @examples(120)
 def test_the_best_have_the_bits_of_the_table(
-    tree: bool, seed: int, rows: str, columns: str, scores: str, lift: float, size: float,
-    default: float, dtype: Any,
+    tree: bool,
+    seed: int,
+    rows: str,
+    columns: str,
+    scores: str,
+    lift: float,
+    size: float,
+    default: float,
+    dtype: Any,
 ) -> None:
     """States, ties and scores; listed pairs below the default, so that others serve their ends."""
     rng = np.random.default_rng(seed)

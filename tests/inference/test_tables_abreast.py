@@ -17,7 +17,12 @@ pytestmark = pytest.mark.simd
 
 
 def model_of(
-    rng: np.random.Generator, labels: int, lengths: list[int], dtype: Any, forbid: float, size: float
+    rng: np.random.Generator,
+    labels: int,
+    lengths: list[int],
+    dtype: Any,
+    forbid: float,
+    size: float,
 ) -> vs.Chain:
     """Return chains of random scores; some pairs are forbidden, but not on one path."""
     n, edges = sum(lengths), sum(max(0, x - 1) for x in lengths)
@@ -117,3 +122,61 @@ def test_a_long_chain_that_is_cut(labels: int, dtype: Any, rng: np.random.Genera
     assert np.abs(r.marginals - whole.marginals).max() <= within
     np.testing.assert_allclose(r.log_z, whole.log_z, rtol=1e-6 if dtype is np.float32 else 1e-12)
     np.testing.assert_array_equal(vs.infer(m, threads=2).marginals, r.marginals)
+
+
+def best_of(m: vs.Chain) -> tuple[float, list[int]]:
+    """Return the score and the states of the best, the lowest labels first where some tie."""
+    unary = m.unary if m.allowed is None else np.where(m.allowed, m.unary, -np.inf)
+    v, before = unary[0] + m.start, []
+    for i in range(1, len(unary)):
+        every = v[:, None] + m.transition[i - 1]
+        before.append(every.argmax(axis=0))
+        u = unary[i] + m.end if i == len(unary) - 1 else unary[i]
+        v = every.max(axis=0) + u
+    if len(unary) == 1:
+        v = v + m.end
+    states = [int(v.argmax())]
+    for b in reversed(before):
+        states.append(int(b[states[-1]]))
+    return float(v.max()), states[::-1]
+
+
+@given(
+    st.integers(0, 2**32 - 1), st.integers(1, 27), st.sampled_from([np.float32, np.float64]),
+    st.sampled_from([0.0, 0.3]),
+)  # fmt: skip
+@examples(60)
+def test_best_states_side_by_side(seed: int, labels: int, dtype: Any, forbid: float) -> None:
+    """Halves are summed without rounding, and tie often."""
+    rng = np.random.default_rng(seed)
+    lengths = [int(x) for x in rng.integers(1, 30, rng.integers(1, 40))]
+    m = model_of(rng, labels, lengths, dtype, forbid, 1.0)
+    whole = [np.round(2 * x) / 2 for x in (m.unary, m.transition, m.start, m.end)]
+    m = vs.Chain(
+        whole[0], whole[1], lengths, start=whole[2], end=whole[3], allowed=m.allowed
+    )  # fmt: skip
+    d = vs.decode(m, threads=1)
+    first = 0
+    for b, n in enumerate(lengths):
+        one = alone(m, b)
+        score, states = best_of(one)
+        assert d.score[b] == score == vs.decode(one).score[0]
+        np.testing.assert_array_equal(d.states[first : first + n], states)
+        np.testing.assert_array_equal(vs.decode(one).states, states)
+        first += n
+    np.testing.assert_array_equal(vs.decode(m, threads=3).states, d.states)
+    best = vs.decode(m, n_best=2)
+    np.testing.assert_array_equal(best.states[0], d.states)
+
+
+@pytest.mark.parametrize("labels", [2, 5, 24])
+def test_best_states_of_a_long_chain(labels: int, rng: np.random.Generator) -> None:
+    m = model_of(rng, labels, [9000], float, 0.05, 1.0)
+    _forest.cut_chains(least=-1)
+    try:
+        whole = vs.decode(m, threads=1)
+    finally:
+        _forest.cut_chains()
+    found = vs.decode(m, threads=1)
+    np.testing.assert_array_equal(found.states, whole.states)
+    np.testing.assert_array_equal(found.score, whole.score)
