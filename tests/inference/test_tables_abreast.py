@@ -100,7 +100,8 @@ def test_narrowed_to_float32(labels: int, rng: np.random.Generator) -> None:
     want = vs.infer(m).marginals
     r = vs.infer(m, tol=1e-2)
     assert np.abs(r.marginals - want).max() <= r.error.max() <= 1e-2
-    assert (r.lower <= want).all() and (want <= r.upper).all()
+    assert (r.lower <= want).all()
+    assert (want <= r.upper).all()
     for b in (0, 17):
         s = vs.infer(alone(m, b), tol=1e-2)
         rows = slice(12 * b, 12 * b + 12)
