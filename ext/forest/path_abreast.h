@@ -13,24 +13,11 @@
 #include "forest/path_exact.h"
 #include "forest/scores_abreast.h"
 #include "forest/tables_abreast.h"
+#include "forest/wanted.h"
 #include "rows/tile_abreast.h"
 #include "simd/transpose.h"
 
 namespace VS_NS {
-
-// What stays of each position: nothing but what the next one needs; forward messages; those and
-// local factors, for a pass back.
-enum class Keep { kNothing, kForward, kBoth };
-
-// That, and what comes of the way back beside marginals; null: nothing.
-template <class D>
-struct Wanted {
-    Keep keep;
-    const vs::Comparison* compared = nullptr;  // with what marginals are, which are not kept then
-    const EdgeSink<D>* edges = nullptr;        // keeps what answers about edges are made of
-    double* energies = nullptr;                // as those of Request, made with `depth`
-    const Depth<D>* depth = nullptr;
-};
 
 template <class D>
 class Abreast {

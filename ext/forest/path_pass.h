@@ -196,10 +196,10 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
         int64_t all = 0;
         for (int r = 0; r < m; ++r) all += lanes[r].n - 1;
         const bool kept =
-            d.in.c.per_edge && !chunks && m <= D::kMostKept && all * table <= kMostTables;
+            d.in.c.per_edge && !chunks && m <= KeptTables<T>::kMost && all * table <= kMostTables;
         T* const tables = kept && ok ? scratch.array<T>(all * d.K * d.Kp) : nullptr;
         for (int64_t r = 0, at = 0; tables && r < m; at += lanes[r++].n - 1) {
-            d.keep(lanes[r].edge, lanes[r].n - 1, tables + at * d.K * d.Kp);
+            d.tables.keep(lanes[r].edge, lanes[r].n - 1, tables + at * d.K * d.Kp);
         }
     }
     if (ok) {
@@ -210,7 +210,7 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
             NoSink none;
             ok = engine.group(lanes, m, none);
         }
-        if constexpr (D::kKeepsTables) d.keep_nothing();
+        if constexpr (D::kKeepsTables) d.tables.keep_nothing();
         for (int r = 0; r < m; ++r) {
             if (!ok) lanes[r].status = vs::kCancelled;
             finish(lanes[r]);

@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "rows/input.h"
+#include "rows/kept_tables.h"
 #include "rows/rows.h"
 #include "rows/sparse_messages.h"
 #include "rows/tile.h"
@@ -27,6 +28,7 @@ struct Linear {
     static constexpr int kEvery = Floor<T>::kNormaliseEvery;
     static constexpr double kUnit = 0.693147180559945309417;  // scales count powers of two
     static constexpr int kSlower = 1;                         // see Ticker
+    static constexpr bool kKeepsTables = true;
 
     const Input<In>& in;
     const Packed<T>& e;
@@ -35,6 +37,7 @@ struct Linear {
     T* row;       // (Kp,) temporary
     T* edge_row;  // (Kp,) temporary, per-edge transitions only
     SparseMessages<T> listed;
+    KeptTables<T> tables;  // of edges that have one each
 
     Linear(const Input<In>& input, const Packed<T>& packed, T* tmp)
         : in(input),
@@ -426,19 +429,7 @@ struct Linear {
     }
     // Largest finite entry of an edge's transition (0 when all are forbidden).
     Score edge_max(int64_t edge) const {
-        const In* t = in_edge(edge);
-        using V = Vec<In>;
-        const int64_t n = static_cast<int64_t>(K) * K;
-        V m = V::set1(in.forbidden()), p[4] = {m, m, m, m};  // chains that do not wait
-        int64_t i = 0;
-        for (; i + 4 * V::N <= n; i += 4 * V::N) {
-            each<4>([&](auto j)
-                        VS_INLINE_LAMBDA { p[j] = V::max(p[j], V::load(t + i + j * V::N)); });
-        }
-        m = V::max(V::max(p[0], p[1]), V::max(p[2], p[3]));
-        for (; i + V::N <= n; i += V::N) m = V::max(m, V::load(t + i));
-        if (i < n) m = V::max(m, V::load_part(t + i, static_cast<int>(n - i), in.forbidden()));
-        const In c = m.hmax();
+        const In c = largest_of(in_edge(edge), static_cast<int64_t>(K) * K);
         return c > in.forbidden() ? static_cast<Score>(c) : Score(0);
     }
     // own[k] = exp(t[k] - c), finite entries held at the transition floor.
@@ -469,62 +460,31 @@ struct Linear {
         }
     }
     double edge_forward(int64_t edge, const T* x, T* y) {
-        using V = Vec<T>;
         const Score c = edge_max(edge);
-        T* const kept = kept_table(edge);
+        T* const kept = tables.find(edge, static_cast<int64_t>(K) * Kp);
         clear(y);
         for (int l = 0; l < K; ++l) {
             T* const own = kept ? kept + static_cast<int64_t>(l) * Kp : edge_row;
             row_prefetch(in_edge(edge + 1) + static_cast<int64_t>(l) * K, K);
             exp_transition(in_edge(edge) + static_cast<int64_t>(l) * K, c, own);
-            const V w = V::set1(x[l]);
-            for (int k = 0; k < Kp; k += V::N) {
-                V::fma(w, V::load(own + k), V::load(y + k)).store(y + k);
-            }
+            row_add(x[l], own, Kp, y);
         }
         return static_cast<double>(c);
     }
     void edge_backward(int64_t edge, const T* x, T* y) {
-        using V = Vec<T>;
-        const T* const kept = kept_table(edge);
+        const T* const kept = tables.find(edge, static_cast<int64_t>(K) * Kp);
         const Score c = kept ? Score(0) : edge_max(edge);
         clear(y);
         for (int l = 0; l < K; ++l) {
-            const T* own = kept + static_cast<int64_t>(l) * Kp;
-            if (!kept) {
+            const T* own = edge_row;
+            if (kept) {
+                own = kept + static_cast<int64_t>(l) * Kp;
+            } else {
                 exp_transition(in_edge(edge) + static_cast<int64_t>(l) * K, c, edge_row);
-                own = edge_row;
             }
-            V s = V::set1(T(0));
-            for (int k = 0; k < Kp; k += V::N) {
-                s = V::fma(V::load(own + k), V::load(x + k), s);
-            }
-            y[l] = s.hsum();
+            y[l] = row_inner(own, x, Kp);
         }
     }
-
-    // Exponentials of the tables of so many edges from `first` on, which messages forward leave
-    // here (count, K, Kp) for those back.
-    struct Kept {
-        int64_t first, count;
-        T* e;
-    };
-    static constexpr bool kKeepsTables = true;
-    static constexpr int kMostKept = 4;
-    void keep(int64_t first, int64_t count, T* e) { kept_[n_kept_++] = {first, count, e}; }
-    void keep_nothing() { n_kept_ = 0; }
-
-  private:
-    T* kept_table(int64_t edge) const {
-        for (int r = 0; r < n_kept_; ++r) {
-            const int64_t at = edge - kept_[r].first;
-            if (at >= 0 && at < kept_[r].count) return kept_[r].e + at * K * Kp;
-        }
-        return nullptr;
-    }
-
-    Kept kept_[kMostKept];
-    int n_kept_ = 0;
 };
 
 }  // namespace VS_NS

@@ -156,14 +156,8 @@ static void layout(int dtype, int64_t labels, int64_t* stride, int64_t* packed) 
 
 template <class T>
 static double max_finite_of(const T* x, int64_t n) {
-    using V = Vec<T>;
-    const T lowest = -static_cast<T>(INFINITY);
-    V m = V::set1(lowest);
-    int64_t i = 0;
-    for (; i + V::N <= n; i += V::N) m = V::max(m, V::load(x + i));
-    if (i < n) m = V::max(m, V::load_part(x + i, static_cast<int>(n - i), lowest));
-    const T top = m.hmax();
-    return top > lowest ? static_cast<double>(top) : 0.0;
+    const T top = largest_of(x, n);
+    return top > -static_cast<T>(INFINITY) ? static_cast<double>(top) : 0.0;
 }
 
 static double max_finite(int dtype, const void* x, int64_t n) {

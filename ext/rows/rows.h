@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "simd/each.h"
 #include "simd/math.h"
 
 namespace VS_NS {
@@ -62,6 +63,22 @@ VS_INLINE T row_max(const T* x, int K) {
     for (; k + V::N <= K; k += V::N) m = V::max(m, V::load(x + k));
     if (k < K) m = V::max(m, V::load_part(x + k, K - k, lowest));
     return m.hmax();
+}
+
+// row_max of any number of entries, in chains that do not wait for each other.
+template <class T>
+VS_INLINE T largest_of(const T* x, int64_t n) {
+    using V = Vec<T>;
+    const T lowest = -static_cast<T>(INFINITY);
+    V p[4];
+    each<4>([&](auto j) VS_INLINE_LAMBDA { p[j] = V::set1(lowest); });
+    int64_t i = 0;
+    for (; i + 4 * V::N <= n; i += 4 * V::N) {
+        each<4>([&](auto j) VS_INLINE_LAMBDA { p[j] = V::max(p[j], V::load(x + i + j * V::N)); });
+    }
+    for (; i + V::N <= n; i += V::N) p[0] = V::max(p[0], V::load(x + i));
+    if (i < n) p[1] = V::max(p[1], V::load_part(x + i, static_cast<int>(n - i), lowest));
+    return V::max(V::max(p[0], p[1]), V::max(p[2], p[3])).hmax();
 }
 
 template <class T>

@@ -88,7 +88,7 @@ def test_progress_goes_on_from_turn_to_turn(monkeypatch: pytest.MonkeyPatch) -> 
 
     run, seen = LoopyCall.run, []
     monkeypatch.setattr(LoopyCall, "run", told)
-    method = vs.BP(max_iterations=100, tolerance=0.0, damping=0.01)
+    method = vs.BP(max_iterations=100, tolerance=1e-15, damping=0.01)
     vs.decode(grid(0, 3), method=method, progress=lambda *at: seen.append(at))
     ends = [done for done, _ in seen if done in (48, 96, 100)]
     assert [*dict.fromkeys(ends)] == [48, 96, 100]

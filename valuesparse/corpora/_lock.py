@@ -221,6 +221,7 @@ def _taken(folder: Path, who: str) -> ValueError:
     )
 
 
+@renew_in_forks
 def _forked() -> None:
     """Leave the locks to the parent; a child would hold them beyond its end."""
     global _guard
@@ -230,6 +231,3 @@ def _forked() -> None:
             os.close(handle)
     _open.clear()
     _here.clear()
-
-
-renew_in_forks(_forked)

@@ -92,12 +92,10 @@ class _Installed:
 _PLACE = _Installed()
 
 
+@renew_in_forks
 def _forked() -> None:
     """Let go, in a forked child, of a lock whose thread it does not have."""
     _PLACE.lock = threading.RLock()
-
-
-renew_in_forks(_forked)
 
 
 class Installation:

@@ -395,9 +395,7 @@ class Compiled:
 _TREES: weakref.WeakSet[Compiled] = weakref.WeakSet()
 
 
+@renew_in_forks
 def _forked() -> None:
     for tree in _TREES:
         tree._survive()
-
-
-renew_in_forks(_forked)

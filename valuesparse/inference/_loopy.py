@@ -205,7 +205,8 @@ def _maximise(
     began are left out.
     """
     most = method.max_iterations
-    if method.schedule != "flooding" or task.network.structured():  # more than messages counts
+    # Where more than messages counts, or all iterations are asked for.
+    if method.schedule != "flooding" or task.network.structured() or method.tolerance == 0.0:
         return task.run(
             native, messages, method, best=True, workers=workers, progress=watch.progress
         )[0]

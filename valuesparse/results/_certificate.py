@@ -211,7 +211,7 @@ class _Rows(NamedTuple):
     lost: float  # of 1 - m
 
 
-#: What makes a side of the bounds of some rows; the last one may write to these.
+#: Makes a side of the bounds of some rows; the last one may write to these.
 _Side = Callable[[_Rows], Floats]
 
 

@@ -22,13 +22,11 @@ Function = Callable[[Sequence[str]], Sequence[Any]]
 _IMPORTING = threading.RLock()
 
 
+@renew_in_forks
 def _forked() -> None:
     """Let go, in a forked child, of a lock whose thread it does not have."""
     global _IMPORTING
     _IMPORTING = threading.RLock()
-
-
-renew_in_forks(_forked)
 
 
 def name_of(function: Any) -> str:
