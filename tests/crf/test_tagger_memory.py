@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from children import run
 
 import valuesparse as vs
 from valuesparse.crf import tag_file
@@ -20,6 +21,24 @@ from valuesparse.crf.corpora import _shard
 from valuesparse.crf.crfsuite import Tagger
 from valuesparse.io import CrfsuiteModel
 from valuesparse.io._crfsuite_writer import format_model
+
+#: A scorer under constraints within a cycle of garbage has lost its model's when it is freed.
+IN_A_CYCLE = """
+import gc
+from valuesparse.crf.crfsuite import Tagger
+from valuesparse.io import CrfsuiteModel
+
+model = CrfsuiteModel(["B-0", "I-0"], ["a"], [[0, 0], [0, 0]], [[1, 1]])
+tagger = Tagger.from_model(model, constraints="BIO")
+cycle = [tagger._opened.scorer]
+cycle.append(cycle)
+del tagger, cycle
+gc.collect()
+print(Tagger.from_model(model).tag([["a"]]))
+del model
+gc.collect()
+print("fine")
+"""
 
 
 def large(
@@ -80,6 +99,12 @@ def test_a_probability_says_where_nothing_is_possible(rng: np.random.Generator) 
     for ask in (lambda: tagger.probability(["B-0"] * 4), tagger.marginals):
         with pytest.raises(vs.InfeasibleError, match=r"^sequence 0 has no .* at its position 2 no"):
             ask()
+
+
+def test_constraints_freed_in_a_cycle_free_nothing_of_the_model() -> None:
+    done = run(IN_A_CYCLE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[1] == "fine"
 
 
 @pytest.fixture(scope="module")
