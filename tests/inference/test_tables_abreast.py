@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import hypothesis.strategies as st
@@ -48,6 +49,15 @@ def alone(m: vs.Chain, b: int) -> vs.Chain:
         m.unary[first:last], m.transition[edge : edge + max(0, int(n[b]) - 1)], start=m.start,
         end=m.end, allowed=None if m.allowed is None else m.allowed[first:last],
     )  # fmt: skip
+
+
+def uncut(ask: Callable[[], Any]) -> Any:
+    """Return an answer of chains that are not cut."""
+    _forest.cut_chains(least=-1)
+    try:
+        return ask()
+    finally:
+        _forest.cut_chains()
 
 
 def log_z_of(m: vs.Chain) -> float:
@@ -113,11 +123,7 @@ def test_narrowed_to_float32(labels: int, rng: np.random.Generator) -> None:
 def test_a_long_chain_that_is_cut(labels: int, dtype: Any, rng: np.random.Generator) -> None:
     """Chunks lie side by side, with the tables behind their own part; each thread has its bits."""
     m = model_of(rng, labels, [9000], dtype, 0.05, 1.0)
-    _forest.cut_chains(least=-1)
-    try:
-        whole = vs.infer(m, threads=1)
-    finally:
-        _forest.cut_chains()
+    whole = uncut(lambda: vs.infer(m, threads=1))
     r = vs.infer(m, threads=1)
     within = 1e-5 if dtype is np.float32 else 1e-12
     assert np.abs(r.marginals - whole.marginals).max() <= within
@@ -173,11 +179,7 @@ def test_best_states_side_by_side(seed: int, labels: int, dtype: Any, forbid: fl
 @pytest.mark.parametrize("labels", [2, 5, 24])
 def test_best_states_of_a_long_chain(labels: int, rng: np.random.Generator) -> None:
     m = model_of(rng, labels, [9000], float, 0.05, 1.0)
-    _forest.cut_chains(least=-1)
-    try:
-        whole = vs.decode(m, threads=1)
-    finally:
-        _forest.cut_chains()
+    whole = uncut(lambda: vs.decode(m, threads=1))
     found = vs.decode(m, threads=1)
     np.testing.assert_array_equal(found.states, whole.states)
     np.testing.assert_array_equal(found.score, whole.score)
