@@ -24,7 +24,7 @@ struct EdgeSink {
             const int64_t size = lanes[r].n * d.Kp;
             outgoing[r] = scratch.array<T>(size);
             mass[r] = scratch.array<double>(lanes[r].n);
-            if (scratch.failed) return false;
+            if (!outgoing[r] || !mass[r]) return false;
             if (!alpha) continue;
             T* const a = scratch.array<T>(size);
             if (!a) return false;

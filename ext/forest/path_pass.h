@@ -191,26 +191,27 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
             ok = s.alpha != nullptr;
         }
     }
+    if (ok && edges && !sink.open(d, m, false, scratch)) return end_all(vs::kNoMemory);
     if constexpr (D::kKeepsTables) {
+        d.tables.keep_nothing();
         const int64_t table = d.K * row;
         int64_t all = 0;
         for (int r = 0; r < m; ++r) all += lanes[r].n - 1;
-        const bool kept =
-            d.in.c.per_edge && !chunks && m <= KeptTables<T>::kMost && all * table <= kMostTables;
-        T* const tables = kept && ok ? scratch.array<T>(all * d.K * d.Kp) : nullptr;
+        const bool kept = ok && d.in.c.per_edge && !chunks && m <= KeptTables<T>::kMost &&
+                          all * table <= kMostTables;
+        T* const tables = kept ? scratch.array<T>(all * d.K * d.Kp) : nullptr;
+        if (kept && !tables) scratch.failed = false;  // they are made again instead
         for (int64_t r = 0, at = 0; tables && r < m; at += lanes[r++].n - 1) {
             d.tables.keep(lanes[r].edge, lanes[r].n - 1, tables + at * d.K * d.Kp);
         }
     }
     if (ok) {
         if (edges) {
-            if (!sink.open(d, m, false, scratch)) return end_all(vs::kNoMemory);
             ok = engine.group(lanes, m, sink);
         } else {
             NoSink none;
             ok = engine.group(lanes, m, none);
         }
-        if constexpr (D::kKeepsTables) d.tables.keep_nothing();
         for (int r = 0; r < m; ++r) {
             if (!ok) lanes[r].status = vs::kCancelled;
             finish(lanes[r]);

@@ -39,8 +39,10 @@ def zeros(name: str, shape: Sequence[int], count: int | None = None) -> npt.NDAr
     """
     try:
         return np.zeros(tuple(shape) if count is None else (count, *shape))
-    except (MemoryError, ValueError, OverflowError):  # no such memory, or no array of such a size
-        raise _too_large(name, shape, "there is no memory for it") from None
+    except (MemoryError, ValueError, OverflowError) as error:
+        axes = isinstance(error, ValueError) and math.prod(shape) < 1 << 40
+        why = "no array has so many axes" if axes else "there is no memory for it"
+        raise _too_large(name, shape, why) from None
 
 
 def _too_large(name: str, shape: Sequence[int], why: str) -> MemoryLimitError:
