@@ -52,7 +52,7 @@ def test_relaxed_inference_without_them(k: int, block: bool) -> None:
 
 @pytest.mark.parametrize("block", [False, True])
 @pytest.mark.parametrize("k", SIZES)
-def test_what_needs_their_table_is_refused_by_name(k: int, block: bool, tmp_path: Path) -> None:
+def test_what_needs_their_table_is_refused_by_name(k: int, block: bool) -> None:
     graph = wide(k, 5.0, block=block, names=True)
     words = rf"a Feature over {k} variables \('x0', 'x1', 'x2', \.\.\.\); use factors of fewer"
     for ask in (
@@ -80,6 +80,12 @@ def test_no_table_is_made(k: int, tmp_path: Path) -> None:
             ask()
     with pytest.raises(vs.MemoryLimitError, match=f"predicate of factor {k + 2} over {k} var"):
         graph.add_feature(range(k), lambda *states: True, 1.0)
+
+
+def test_axes_beyond_what_arrays_have() -> None:
+    """Variables of one state: the table would be small."""
+    with pytest.raises(vs.MemoryLimitError, match="entries, 8 bytes: no array has so many axes"):
+        Feature(range(65), [0] * 65, 1.0).table([1] * 65)
 
 
 def test_a_small_scope_is_named_in_full() -> None:
