@@ -213,3 +213,20 @@ def in_eight_threads(work: Callable[[int], None]) -> None:
             worker.join()
     finally:
         sys.setswitchinterval(interval)
+
+
+def require_same_best(one: Any, other: Any, n_best: int) -> None:
+    """Require the same best states, ties and bits of scores, or that nothing is possible."""
+    asked: list[dict[str, int]] = [{}, {"threads": 3}]
+    if n_best > 1:
+        asked.append({"n_best": n_best})
+    for more in asked:
+        try:
+            want = vs.decode(other, **more)
+        except vs.InfeasibleError:
+            with pytest.raises(vs.InfeasibleError):
+                vs.decode(one, **more)
+            continue
+        found = vs.decode(one, **more)
+        np.testing.assert_array_equal(found.states, want.states)
+        np.testing.assert_array_equal(found.score, want.score)

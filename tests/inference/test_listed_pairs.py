@@ -9,6 +9,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from checks import require_same_best
 from children import SANITIZERS, run
 from hypothesis import given
 from strategies import examples
@@ -60,11 +61,6 @@ def listed_and_dense(rng: np.random.Generator, unary: Any, t: Any, tree: bool) -
     return [vs.Tree(parent, unary, x) for x in (t, t.todense())]
 
 
-def same(a: Any, b: Any) -> None:
-    assert np.array_equal(a.states, b.states)
-    assert np.array_equal(a.score, b.score)
-
-
 @given(
     st.integers(0, 2**32 - 1), st.booleans(), st.booleans(), st.sampled_from([0.0, -3.0, 0.7]),
     st.sampled_from([np.float32, np.float64]), st.booleans(),
@@ -80,24 +76,14 @@ def test_the_best_are_those_of_the_table(
     unary = unary_of(rng, n, whole, dtype)
     one, other = listed_and_dense(rng, unary, t, tree)
     assert one.table is None
-    try:
-        want = vs.decode(other)
-    except vs.InfeasibleError:
-        with pytest.raises(vs.InfeasibleError):
-            vs.decode(one)
-        return
-    same(vs.decode(one), want)
-    same(vs.decode(one, threads=3), want)
-    if not tree:
-        same(vs.decode(one, n_best=4), vs.decode(other, n_best=4))
+    require_same_best(one, other, 1 if tree else 4)
 
 
 def test_a_default_that_forbids(rng: np.random.Generator) -> None:
     loops = sp.eye_array(K, format="csr") * 0.5
     chain = vs.Chain(2 * rng.normal(size=(9, K)), loops, [4, 5])
     dense = vs.Chain(chain.unary, chain.transition, [4, 5])
-    same(vs.decode(chain), vs.decode(dense))
-    same(vs.decode(chain, n_best=3), vs.decode(dense, n_best=3))
+    require_same_best(chain, dense, 3)
 
 
 @pytest.mark.parametrize("ends", [False, True])
