@@ -30,6 +30,7 @@ CYTHON = Path("build", "cython")  # where it puts what it generates
 # Compiled once per SIMD level and linked into the extension.
 LEVEL_SOURCES = {
     "valuesparse._forest": str(EXT / "forest" / "level.cpp"),
+    "valuesparse._higher": str(EXT / "higher" / "level.cpp"),
     "valuesparse._hmm": str(EXT / "hmm" / "level.cpp"),
     "valuesparse._junction": str(EXT / "junction" / "level.cpp"),
     "valuesparse._messages": str(EXT / "messages" / "level.cpp"),
@@ -287,10 +288,13 @@ extensions = [
         [
             "ext/higher.pyx",
             "ext/higher/answer.cpp",
+            "ext/higher/best.cpp",
+            "ext/higher/draw.cpp",
             "ext/higher/second.cpp",
             "ext/higher/segments.cpp",
+            "ext/higher/tables.cpp",
         ],
-        define_macros=numpy_api,
+        define_macros=[*numpy_api, *built],
         **depending_on("higher"),
     ),
     Extension(

@@ -286,19 +286,19 @@ def questions(kind: str, model: Any) -> Questions:
             (size * n / numbers),
         )
     yield "log_prob", lambda: vs.log_prob(model, best, **one), 1 / numbers
+    yield "entropy", lambda: result.entropy(**one), 1 / numbers
     if not longer:
-        yield "entropy", lambda: result.entropy(**one), 1 / numbers
         yield "infer, zeta=0.9", lambda: vs.infer(model, zeta=0.9, **one), 1.0
     if kind == "graph":
         yield from of_graph(model, result, numbers)
         yield from of_factors(model, result, numbers, grid=True)
         return
     k = model.n_labels
+    cells = k**3 if kind == "order2" else k * k
+    yield "expectations", lambda: result.expectations(**one), cells / numbers
     if kind == "segments":
         yield "segments", lambda: result.segments(**one), float(model.max_length)
         return
-    cells = k**3 if longer else k * k
-    yield "expectations", lambda: result.expectations(**one), cells / numbers
     yield "pairwise", lambda: result.pairwise(**one), float(k)
     if kind in ("chain", "tree"):
         yield from of_proofs(model, result, numbers)

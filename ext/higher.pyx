@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t, uint8_t
 
 cimport numpy as cnp
 
-from valuesparse import _pool
+from valuesparse import _forest, _pool
 
 cnp.import_array()
 
@@ -24,6 +24,7 @@ cdef extern from "higher/higher.h" namespace "vs::higher" nogil:
         const double* start
         const double* end
         const double* first
+        const double* duration
         const double* segment
     cdef cppclass LongerRequest:
         LongerRequest()
@@ -31,8 +32,9 @@ cdef extern from "higher/higher.h" namespace "vs::higher" nogil:
         double* marginals
         double* joint
         const int64_t* edge
-        double* triples
+        double* expected
         int64_t chunks
+        double* entropy
         int64_t* best
         int64_t n_best
         int64_t* samples
@@ -40,18 +42,23 @@ cdef extern from "higher/higher.h" namespace "vs::higher" nogil:
         int64_t size
     cdef cppclass LongerReport:
         int status
-        int64_t sequence, position
+        int64_t sequence, position, logarithms
     LongerReport c_answer "vs::higher::answer"(
         const LongerModel&, const LongerRequest&, const PoolApi&, int, Control*) except +
+    void use_simd(const SimdApi*) noexcept
 
 
-def answer(offset, unary, transition, start, end, first, segment, int64_t longest, edge,
-           int threads, log_z, marginals=None, joint=None, triples=None, best=None, samples=None,
-           uniforms=None, deadline=None, progress=None, late=None):
+use_simd(<const SimdApi*>PyCapsule_GetPointer(_forest.simd, "valuesparse._forest.simd"))
+
+
+def answer(offset, unary, transition, start, end, first, duration, segment, int64_t longest, edge,
+           int threads, log_z, marginals=None, joint=None, expected=None, entropy=None, best=None,
+           samples=None, uniforms=None, deadline=None, progress=None, late=None):
     """Fill `log_z` (B,), with `best` (n_best, B), and the arrays that are given; see
     ext/higher/higher.h.
 
-    Return None, or the first (sequence, position) where nothing is possible.
+    Return how many sequences were answered in logarithms, and None or the first (sequence,
+    position) where nothing is possible.
     """
     cdef LongerModel m
     cdef LongerRequest q
@@ -66,13 +73,15 @@ def answer(offset, unary, transition, start, end, first, segment, int64_t longes
     m.start = <const double*>data(start)
     m.end = <const double*>data(end)
     m.first = <const double*>data(first)
+    m.duration = <const double*>data(duration)
     m.segment = <const double*>data(segment)
     q.log_z = <double*>data(log_z)
     q.marginals = <double*>data(marginals)
     q.joint = <double*>data(joint)
     q.edge = <const int64_t*>data(edge)
-    q.triples = <double*>data(triples)
-    q.chunks = 0 if triples is None else triples.shape[0]
+    q.expected = <double*>data(expected)
+    q.chunks = 0 if expected is None else expected.shape[0]
+    q.entropy = <double*>data(entropy)
     q.best = <int64_t*>data(best)
     q.n_best = 1 if best is None else best.shape[0]
     q.samples = <int64_t*>data(samples)
@@ -81,4 +90,4 @@ def answer(offset, unary, transition, start, end, first, segment, int64_t longes
     with nogil:
         a = c_answer(m, q, pool_api[0], threads, &call.control)
     call.end(a.status)
-    return None if a.sequence < 0 else (a.sequence, a.position)
+    return a.logarithms, None if a.sequence < 0 else (a.sequence, a.position)

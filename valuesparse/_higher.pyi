@@ -14,6 +14,7 @@ def answer(
     start: Floats,
     end: Floats,
     first: Floats | None,
+    duration: Floats | None,
     segment: Floats | None,
     longest: int,
     edge: Integers | None,
@@ -21,11 +22,12 @@ def answer(
     log_z: Floats,
     marginals: Floats | None = None,
     joint: Floats | None = None,
-    triples: Floats | None = None,
+    expected: Floats | None = None,
+    entropy: Floats | None = None,
     best: Integers | None = None,
     samples: Integers | None = None,
     uniforms: Floats | None = None,
     deadline: float | None = None,
     progress: Callable[[int, int], Any] | None = None,
     late: BaseException | None = None,
-) -> tuple[int, int] | None: ...
+) -> tuple[int, tuple[int, int] | None]: ...

@@ -1,10 +1,12 @@
-// Chains whose labels depend on two labels before them, and chains of segments: exact passes in
-// logarithms, sequence by sequence, which are the tasks of the pool.
+// Chains whose labels depend on two labels before them, and chains of segments: exact passes, by
+// groups of sequences, which are the tasks of the pool. Messages are scaled numbers; a sequence for
+// which doubles have not the range is answered in logarithms.
 #pragma once
 
 #include <cstdint>
 
 #include "pool/pool.h"
+#include "simd/level.h"
 
 namespace vs::higher {
 
@@ -17,8 +19,8 @@ struct LongerModel {
     const double *start = nullptr, *end = nullptr;  // (K,)
     const double* first = nullptr;  // (K, K) of the first two labels, of chains of order 2
     int64_t longest = 0;            // of segments: 0 in a chain of order 2
-    const double* segment =
-        nullptr;  // (N, longest, K) of segments by their first position, or null
+    const double* duration = nullptr;  // (longest, K) of segments by their length, or null
+    const double* segment = nullptr;   // (N, longest, K) by their first position, too, or null
 };
 
 // The answers that are wanted; null is not.
@@ -29,23 +31,29 @@ struct LongerRequest {
     // segments (N, longest, K).
     double* joint = nullptr;
     const int64_t* edge = nullptr;  // (B + 1,)
-    // Order 2: summed marginals of three labels in a row, (chunks, K, K, K), zeros before; a chunk
-    // of sequences is one task, so that the order of a sum is that of the data.
-    double* triples = nullptr;
+    // Expected counts of the entries of the transition, (chunks, K, K, K), or (chunks, K, K) of
+    // segments, zeros before; a chunk of sequences is one task, so that the order of a sum is that
+    // of the data.
+    double* expected = nullptr;
     int64_t chunks = 0;
-    int64_t* best = nullptr;  // (n_best, N); where there are fewer, -1, and -inf in log_z
+    double* entropy = nullptr;  // (B,)
+    int64_t* best = nullptr;    // (n_best, N); where there are fewer, -1, and -inf in log_z
     int64_t n_best = 1;
     int64_t* samples = nullptr;  // (size, N), by uniform numbers of that shape
     const double* uniforms = nullptr;
     int64_t size = 0;
+
+    bool both_ways() const { return marginals || joint || expected || entropy; }
 };
 
 struct LongerReport {
     Status status = kOk;
     int64_t sequence = -1, position = -1;  // the first that is impossible, and where
+    int64_t logarithms = 0;                // sequences that were answered so
 };
 
 LongerReport answer(const LongerModel& model, const LongerRequest& ask, const PoolApi& pool,
                     int threads, Control* control);
+void use_simd(const SimdApi* simd) noexcept;
 
 }  // namespace vs::higher

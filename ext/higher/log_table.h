@@ -1,4 +1,4 @@
-// Messages through a table of log-potentials, in logarithms: sums, and maxima.
+// Messages through a table of log-potentials, in logarithms.
 //
 // out(t) = log sum_b exp(x(b) + score(b, t)): exponentials of x less its largest entry times those
 // of the table, packed once. A sum below kTiny may have lost what exp() could not hold, and is
@@ -104,19 +104,6 @@ class LogTable {
             const double w = left[b] * factor;
             for (int64_t t = 0; t < k_; ++t) {
                 to[t] += narrow ? w * row[t] * right[t] : std::exp(x[b] + at(b, t) + y[t] - total);
-            }
-        }
-    }
-
-    // out(t) = max_b x(b) + score(b, t), and the first b that has it.
-    void best(const double* x, double* out, int32_t* from) const {
-        std::fill(out, out + k_, kNever);
-        std::fill(from, from + k_, 0);
-        for (int64_t b = 0; b < k_; ++b) {
-            for (int64_t t = 0; t < k_; ++t) {
-                const double y = x[b] + at(b, t);
-                from[t] = y > out[t] ? static_cast<int32_t>(b) : from[t];
-                out[t] = y > out[t] ? y : out[t];
             }
         }
     }

@@ -1,10 +1,10 @@
-// One sequence under way: the parts that both kinds of chains share.
+// One sequence in logarithms, for which doubles have not the range otherwise: the parts that both
+// kinds of chains share.
 #pragma once
 
 #include <atomic>
 #include <vector>
 
-#include "higher/frontier.h"
 #include "higher/higher.h"
 #include "higher/log_table.h"
 
@@ -16,9 +16,9 @@ class Run {
         : m_(model), ask_(ask), control_(control), k_(model.labels) {}
 
     // Answers for sequence s. False: nothing is possible from `position` on, or a poll said stop.
-    // `triples` (K, K, K), or null, gets the sums of its triples.
-    bool second(int64_t s, int worker, const std::vector<LogTable>& tables, double* triples);
-    bool segments(int64_t s, int worker, const LogTable& table);
+    // `expected` (K, K, K), or (K, K) of segments, or null, gets the counts of the transition.
+    bool second(int64_t s, int worker, const std::vector<LogTable>& tables, double* expected);
+    bool segments(int64_t s, int worker, const LogTable& table, double* expected);
 
     int64_t position = -1;
 
@@ -41,42 +41,16 @@ class Run {
     }
 
     void pairs_from(int64_t s, double log_z, int64_t i, const double* before, const double* after);
-    // The best ways, of which `heads` offers what may come before a node that was taken, and
-    // `write` writes one from its first node, which stands at `first`, on.
-    template <class Heads, class Write>
-    bool rank(int64_t s, int worker, Frontier& frontier, int64_t first, Heads heads, Write write) {
-        const int64_t total = m_.offset[m_.sequences];
-        for (int64_t r = 0; r < ask_.n_best;) {
-            if (!go_on(worker)) return false;
-            const int64_t i = frontier.take();
-            int64_t* y = ask_.best + r * total + first_;
-            double& score = ask_.log_z[r * m_.sequences + s];
-            if (i < 0) {
-                std::fill(y, y + n_, int64_t{-1});
-                score = kNever;
-            } else if (frontier.taken(i).at != first) {
-                heads(i);
-                continue;
-            } else {
-                score = frontier.taken(i).score;
-                write(i, y);
-                frontier.found();
-            }
-            ++r;
-        }
-        return true;
+    // Adds p x to the expected score, as long as p is not 0.
+    void expect(double p, double x) {
+        if (p > 0.0) score_ += p * x;
     }
-
-    bool one_label(int64_t s, int worker);
-    // Nothing has one way through it.
-    void nothing(int64_t s) {
-        ask_.log_z[s] = 0.0;
-        for (int64_t r = 1; r < ask_.n_best; ++r) ask_.log_z[r * m_.sequences + s] = kNever;
+    void expect_all(const std::vector<double>& p, const double* x) {
+        for (size_t i = 0; i < p.size(); ++i) expect(p[i], x[i]);
     }
-    bool second_best(int64_t s, int worker, const std::vector<LogTable>& tables);
+    void one_label(int64_t s);
     void second_draw(int64_t s, const std::vector<LogTable>& tables);
     void weigh();
-    bool segments_best(int64_t s, int worker, const LogTable& table);
     void segments_draw(int64_t s, const LogTable& table);
     double& weight(int64_t i, int64_t d) {
         return weight_[static_cast<size_t>((i * m_.longest + d - 1) * k_)];
@@ -86,6 +60,7 @@ class Run {
     const LongerRequest& ask_;
     Control* control_;
     int64_t k_, first_ = 0, n_ = 0;
+    double score_ = 0.0;  // expected, where entropy is wanted
     std::vector<double> forward_, entry_, backward_, work_, weight_;
 };
 

@@ -11,19 +11,12 @@
 namespace vs::higher {
 
 // A sequence of one position.
-bool Run::one_label(int64_t s, int worker) {
-    if (ask_.best) {
-        Frontier frontier(ask_.n_best);
-        for (int64_t k = 0; k < k_; ++k) frontier.offer(work_[static_cast<size_t>(k)], 0, k, -1);
-        return rank(
-            s, worker, frontier, 0, [](int64_t) {},
-            [&](int64_t i, int64_t* y) { *y = frontier.taken(i).state; });
-    }
+void Run::one_label(int64_t s) {
     const double log_z = log_sum(work_.data(), k_);
-    if (ask_.marginals) {
-        for (int64_t k = 0; k < k_; ++k) {
-            ask_.marginals[first_ * k_ + k] = std::exp(work_[static_cast<size_t>(k)] - log_z);
-        }
+    for (int64_t k = 0; k < k_; ++k) {
+        const double x = work_[static_cast<size_t>(k)], p = std::exp(x - log_z);
+        if (ask_.marginals) ask_.marginals[first_ * k_ + k] = p;
+        expect(p, x);
     }
     const int64_t total = m_.offset[m_.sequences];
     for (int64_t j = 0; j < ask_.size; ++j) {
@@ -31,24 +24,26 @@ bool Run::one_label(int64_t s, int worker) {
         ask_.samples[at] = drawn(work_.data(), k_, ask_.uniforms[at]);
     }
     ask_.log_z[s] = log_z;
-    return true;
+    if (ask_.entropy) ask_.entropy[s] = log_z - score_;
 }
 
-bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables, double* triples) {
+bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables, double* expected) {
     const int64_t K = k_, kk = K * K;
     first_ = m_.offset[s];
     n_ = m_.offset[s + 1] - first_;
-    nothing(s);
-    if (n_ == 0) return true;
     work_.resize(static_cast<size_t>(3 * kk + 4 * K));
     double* last = work_.data();
     for (int64_t k = 0; k < K; ++k) {
         last[k] = m_.start[k] + unary(0)[k] + (n_ == 1 ? m_.end[k] : 0.0);
     }
     if (!alive(last, K, 0)) return false;
-    if (n_ == 1) return one_label(s, worker);
+    if (n_ == 1) {
+        one_label(s);
+        return true;
+    }
     const std::vector<double> begin(last, last + K);
-    if (ask_.best) return second_best(s, worker, tables);
+    std::vector<double> counts(ask_.entropy ? static_cast<size_t>(kk * K) : 0);
+    double* const triples = ask_.entropy ? counts.data() : expected;
     // Column by column: forward_ holds a_i[f, k] at (i - 1) * kk + k * K + f.
     forward_.resize(static_cast<size_t>((n_ - 1) * kk));
     double *x = work_.data(), *out = x + kk, *scratch = out + kk;
@@ -78,7 +73,7 @@ bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables, dou
     const double log_z = log_sum(row(forward_, n_ - 2, kk), kk);
     ask_.log_z[s] = log_z;
     if (ask_.size) second_draw(s, tables);
-    if (!ask_.marginals && !ask_.joint && !triples) return true;
+    if (!ask_.both_ways()) return true;
     // b_i[f, k] at k * K + f, as a.
     double *b = x, *next = out;
     std::fill(b, b + kk, 0.0);
@@ -100,6 +95,10 @@ bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables, dou
         std::swap(b, next);
         pairs_from(s, log_z, i, row(forward_, i - 1, kk), b);
     }
+    if (!ask_.entropy) return true;
+    expect_all(counts, m_.transition);
+    for (size_t j = 0; expected && j < counts.size(); ++j) expected[j] += counts[j];
+    ask_.entropy[s] = log_z - score_;
     return true;
 }
 
@@ -109,65 +108,26 @@ void Run::pairs_from(int64_t s, double log_z, int64_t i, const double* before,
     const int64_t K = k_;
     double* joint = ask_.joint ? ask_.joint + (ask_.edge[s] + i - 1) * K * K : nullptr;
     double* right = ask_.marginals ? ask_.marginals + (first_ + i) * K : nullptr;
-    double* left = ask_.marginals && i == 1 ? right - K : nullptr;
-    if (left) std::fill(left, left + K, 0.0);
+    std::vector<double> first(i == 1 ? static_cast<size_t>(K) : 0);
     for (int64_t k = 0; k < K; ++k) {
         double sum = 0.0;
         for (int64_t f = 0; f < K; ++f) {
             const double p = std::exp(before[k * K + f] + after[k * K + f] - log_z);
             if (joint) joint[f * K + k] = p;
-            if (left) left[f] += p;
+            if (i == 1) {
+                first[static_cast<size_t>(f)] += p;
+                expect(p, m_.first[f * K + k]);
+            }
             sum += p;
         }
         if (right) right[k] = sum;
+        expect(sum, unary(i)[k] + (i == n_ - 1 ? m_.end[k] : 0.0));
     }
-}
-
-bool Run::second_best(int64_t s, int worker, const std::vector<LogTable>& tables) {
-    const int64_t K = k_, kk = K * K;
-    forward_.resize(static_cast<size_t>((n_ - 1) * kk));
-    std::vector<double> out(static_cast<size_t>(K));
-    std::vector<int32_t> who(static_cast<size_t>(K));
-    for (int64_t f = 0; f < K; ++f) {
-        for (int64_t k = 0; k < K; ++k) {
-            forward_[static_cast<size_t>(k * K + f)] = work_[static_cast<size_t>(f)] +
-                                                       m_.first[f * K + k] + unary(1)[k] +
-                                                       (n_ == 2 ? m_.end[k] : 0.0);
-        }
+    for (int64_t f = 0; i == 1 && f < K; ++f) {
+        const double p = first[static_cast<size_t>(f)];
+        if (right) right[f - K] = p;
+        expect(p, unary(0)[f] + m_.start[f]);
     }
-    if (!alive(forward_.data(), kk, 1)) return false;
-    for (int64_t i = 2; i < n_; ++i) {
-        if (!go_on(worker)) return false;
-        double* a = row(forward_, i - 1, kk);
-        for (int64_t c = 0; c < K; ++c) {
-            tables[static_cast<size_t>(c)].best(a - kk + c * K, out.data(), who.data());
-            for (int64_t t = 0; t < K; ++t) {
-                const double end = i == n_ - 1 ? m_.end[t] : 0.0;
-                a[t * K + c] = out[static_cast<size_t>(t)] + unary(i)[t] + end;
-            }
-        }
-        if (!alive(a, kk, i)) return false;
-    }
-    Frontier frontier(ask_.n_best);
-    const double* last = row(forward_, n_ - 2, kk);
-    for (int64_t pair = 0; pair < kk; ++pair) frontier.offer(last[pair], n_ - 1, pair, -1);
-    const auto heads = [&](int64_t i) {
-        const Frontier::Node node = frontier.taken(i);
-        const int64_t k = node.state / K, f = node.state % K;
-        const double* a = row(forward_, node.at - 2, kk) + f * K;
-        for (int64_t b = 0; b < K; ++b) {
-            out[static_cast<size_t>(b)] = a[b] + tables[static_cast<size_t>(f)].at(b, k);
-        }
-        frontier.expand(i, out.data(), K, [&](int64_t b) {
-            return std::pair<int64_t, int64_t>(node.at - 1, f * K + b);
-        });
-    };
-    return rank(s, worker, frontier, 1, heads, [&](int64_t i, int64_t* y) {
-        y[0] = frontier.taken(i).state % K;
-        for (; i >= 0; i = frontier.taken(i).next) {
-            y[frontier.taken(i).at] = frontier.taken(i).state / K;
-        }
-    });
 }
 
 // Samples backwards: the last pair, then each label given the two after it.

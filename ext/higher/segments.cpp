@@ -20,28 +20,27 @@ void Run::weigh() {
         std::fill(sum.begin(), sum.end(), 0.0);
         for (int64_t d = 1; d <= std::min(L, n_ - i); ++d) {
             const double* u = unary(i + d - 1);
-            const double* more =
+            const double* length = m_.duration ? m_.duration + (d - 1) * k_ : nullptr;
+            const double* own =
                 m_.segment ? m_.segment + ((first_ + i) * L + d - 1) * k_ : nullptr;
             double* w = &weight(i, d);
             for (int64_t k = 0; k < k_; ++k) {
                 sum[static_cast<size_t>(k)] += u[k];
-                w[k] = sum[static_cast<size_t>(k)] + (more ? more[k] : 0.0);
+                w[k] = sum[static_cast<size_t>(k)] +
+                       ((length ? length[k] : 0.0) + (own ? own[k] : 0.0));
             }
         }
     }
 }
 
-bool Run::segments(int64_t s, int worker, const LogTable& table) {
+bool Run::segments(int64_t s, int worker, const LogTable& table, double* expected) {
     const int64_t K = k_, L = m_.longest;
     first_ = m_.offset[s];
     n_ = m_.offset[s + 1] - first_;
-    nothing(s);
-    if (n_ == 0) return true;
     weigh();
-    if (ask_.best) return segments_best(s, worker, table);
     forward_.resize(static_cast<size_t>((n_ + 1) * K));
     entry_.resize(static_cast<size_t>((n_ + 1) * K));
-    work_.resize(static_cast<size_t>(L + 2 * K));
+    work_.resize(static_cast<size_t>(L + 4 * K));
     double *x = work_.data(), *scratch = x + L;
     std::copy(m_.start, m_.start + K, entry_.data());
     int64_t dead = -1;  // the first boundary that no cut reaches
@@ -66,7 +65,9 @@ bool Run::segments(int64_t s, int worker, const LogTable& table) {
     }
     ask_.log_z[s] = log_z;
     if (ask_.size) segments_draw(s, table);
-    if (!ask_.marginals && !ask_.joint) return true;
+    if (!ask_.both_ways()) return true;
+    std::vector<double> counts(ask_.entropy ? static_cast<size_t>(K * K) : 0);
+    double* const pairs = ask_.entropy ? counts.data() : expected;
     backward_.resize(static_cast<size_t>((n_ + 1) * K));
     std::copy(m_.end, m_.end + K, row(backward_, n_, K));
     double* h = scratch + K;
@@ -89,72 +90,27 @@ bool Run::segments(int64_t s, int worker, const LogTable& table) {
                 const double y = largest == kNever ? 0.0 : std::exp(x[d - 1] - largest);
                 sum += y;
                 covered += y * factor;  // by segments from i that reach so far
+                expect(y * factor, (&weight(i, d))[k]);
                 if (joint) joint[(d - 1) * K + k] = y * factor;
                 if (p) p[(i + d - 1) * K + k] += covered;
             }
             h[k] = largest == kNever ? kNever : largest + std::log(sum);
+            if (i == 0) expect(covered, m_.start[k]);
+        }
+        for (int64_t k = 0; i + 1 == n_ && k < K; ++k) {
+            expect(std::exp(row(forward_, n_, K)[k] - log_z), m_.end[k]);
+        }
+        if (i && pairs) {
+            table.add_joint(row(forward_, i, K), h, log_z, pairs, scratch, scratch + 2 * K);
         }
         for (int64_t d = most; joint && d < L; ++d) std::fill_n(joint + d * K, K, 0.0);
         if (i) table.backward(h, row(backward_, i, K), scratch);
     }
+    if (!ask_.entropy) return true;
+    expect_all(counts, m_.transition);
+    for (size_t j = 0; expected && j < counts.size(); ++j) expected[j] += counts[j];
+    ask_.entropy[s] = log_z - score_;
     return true;
-}
-
-// States are the label at the first position of a segment, -1 at the others. Nodes are ends of
-// segments with their labels; what comes before one is the end of the segment before it.
-bool Run::segments_best(int64_t s, int worker, const LogTable& table) {
-    const int64_t K = k_;
-    std::vector<int32_t> who(static_cast<size_t>(K));
-    forward_.resize(static_cast<size_t>((n_ + 1) * K));
-    entry_.resize(static_cast<size_t>((n_ + 1) * K));
-    std::copy(m_.start, m_.start + K, entry_.data());
-    int64_t dead = -1;
-    for (int64_t e = 1; e <= n_; ++e) {
-        if (!go_on(worker)) return false;
-        double* a = row(forward_, e, K);
-        for (int64_t k = 0; k < K; ++k) {
-            double most = kNever;
-            for (int64_t d = 1; d <= std::min(m_.longest, e); ++d) {
-                most = std::max(most, row(entry_, e - d, K)[k] + (&weight(e - d, d))[k]);
-            }
-            a[k] = most + (e == n_ ? m_.end[k] : 0.0);
-        }
-        if (!alive(a, K, e - 1) && dead < 0) dead = e - 1;
-        if (e < n_) table.best(a, row(entry_, e, K), who.data());
-    }
-    Frontier frontier(ask_.n_best);
-    const double* last = row(forward_, n_, K);
-    for (int64_t k = 0; k < K; ++k) frontier.offer(last[k], n_, k, -1);
-    if (!alive(last, K, n_ - 1)) {
-        position = dead;
-        return false;
-    }
-    work_.resize(static_cast<size_t>(m_.longest * K));
-    const auto heads = [&](int64_t i) {
-        const Frontier::Node node = frontier.taken(i);
-        const int64_t k = node.state, most = std::min(m_.longest, node.at);
-        for (int64_t d = 1; d <= most; ++d) {
-            const int64_t from = node.at - d;
-            const double own = (&weight(from, d))[k];
-            double* values = work_.data() + (d - 1) * K;
-            std::fill(values, values + K, kNever);
-            if (from == 0) {
-                values[0] = m_.start[k] + own;
-                continue;
-            }
-            const double* a = row(forward_, from, K);
-            for (int64_t j = 0; j < K; ++j) values[j] = a[j] + table.at(j, k) + own;
-        }
-        frontier.expand(i, work_.data(), most * K, [&](int64_t h) {
-            return std::pair<int64_t, int64_t>(node.at - 1 - h / K, h % K);
-        });
-    };
-    return rank(s, worker, frontier, 0, heads, [&](int64_t i, int64_t* y) {
-        std::fill(y, y + n_, int64_t{-1});
-        for (; frontier.taken(i).next >= 0; i = frontier.taken(i).next) {
-            y[frontier.taken(i).at] = frontier.taken(frontier.taken(i).next).state;
-        }
-    });
 }
 
 void Run::segments_draw(int64_t s, const LogTable& table) {

@@ -15,40 +15,52 @@ from valuesparse.models import SecondOrderChain, SegmentChain
 from valuesparse.results import SecondOrderResult, SegmentResult
 from valuesparse.threads import resolve
 
-__all__ = ["METHODS", "decode", "infer", "joint", "log_z", "sample", "score", "triples"]
+__all__ = [
+    "METHODS", "decode", "entropy", "expected", "infer", "joint", "log_z", "sample", "score",
+]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 Model = SecondOrderChain | SegmentChain
 
 METHODS = ("auto", "exact")
 
-#: Partial sums of triples at most: as many threads are of use.
+#: Partial sums of expected counts at most: as many threads are of use.
 _CHUNKS = 16
 
 
-def _ask(model: Model, workers: int, watch: Watch = NOBODY, **wanted: Any) -> Floats:
-    """Return ``log_z`` (B,), or the best scores (n_best, B), and fill the arrays `wanted`."""
+def _ask(
+    model: Model, workers: int, watch: Watch = NOBODY, **wanted: Any
+) -> tuple[Floats, int]:
+    """Return ``log_z`` (B,), or the best scores (n_best, B), and fill the arrays `wanted`.
+
+    The number is that of the sequences which were answered in logarithms.
+    """
     k = model.n_labels
     start, end = (
         np.zeros(k) if x is None else np.ascontiguousarray(x, np.float64)
         for x in (model.start, model.end)
     )
     table = np.ascontiguousarray(model.transition, np.float64)
-    first = segment = None
+    first = duration = segment = None
     if isinstance(model, SegmentChain):
-        longest, segment = model.max_length, model.of_segments()
+        longest = model.max_length
+        duration, segment = (
+            None if x is None else np.ascontiguousarray(x, np.float64)
+            for x in (model.duration, model.segment)
+        )
     else:
         longest = 0
         first = np.zeros((k, k)) if model.first is None else model.first.astype(np.float64)
     best = wanted.get("best")
     value = np.empty((() if best is None else best.shape[:1]) + (model.n_sequences,))
-    impossible = _higher.answer(
-        model.offset, model.scores(), table, start, end, first, segment, longest, model.edge,
-        workers, value, deadline=watch.left(), progress=watch.progress, late=watch.late, **wanted,
+    in_logarithms, impossible = _higher.answer(
+        model.offset, model.scores(), table, start, end, first, duration, segment, longest,
+        model.edge, workers, value, deadline=watch.left(), progress=watch.progress,
+        late=watch.late, **wanted,
     )  # fmt: skip
     if impossible is not None:
         raise InfeasibleError(*impossible)
-    return value
+    return value, in_logarithms
 
 
 def infer(
@@ -64,9 +76,9 @@ def infer(
     if zeta < 1.0:
         raise ValueError(f"a {type(model).__name__} takes no islands, got zeta={zeta:g}")
     marginals = np.empty((model.n_positions, model.n_labels))
-    value = _ask(model, workers, Watch(deadline, progress), marginals=marginals)
+    value, widened = _ask(model, workers, Watch(deadline, progress), marginals=marginals)
     kind = SegmentResult if isinstance(model, SegmentChain) else SecondOrderResult
-    return kind(model, marginals.astype(model.dtype, copy=False), value)
+    return kind(model, marginals.astype(model.dtype, copy=False), value, widened)
 
 
 def joint(model: Model, threads: int | None) -> npt.NDArray[Any]:
@@ -80,24 +92,30 @@ def joint(model: Model, threads: int | None) -> npt.NDArray[Any]:
     return answer.astype(model.dtype, copy=False)
 
 
-def triples(model: SecondOrderChain, threads: int | None) -> Floats:
-    """Return the summed marginals of three labels in a row (K, K, K)."""
-    k = model.n_labels
+def expected(model: Model, threads: int | None) -> Floats:
+    """Return the expected counts of the transition's entries, in its shape."""
     chunks = min(max(model.n_sequences, 1), _CHUNKS)
-    sums = np.zeros((chunks, k, k, k))
-    _ask(model, resolve(threads), triples=sums)
+    sums = np.zeros((chunks, *model.transition.shape))
+    _ask(model, resolve(threads), expected=sums)
     return sums.sum(axis=0)
+
+
+def entropy(model: Model, threads: int | None) -> Floats:
+    """Return the entropy of each sequence (B,)."""
+    found = np.empty(model.n_sequences)
+    _ask(model, resolve(threads), entropy=found)
+    return found
 
 
 def log_z(model: Model, workers: int, memory_limit: int | None = None) -> Floats:
     """Return log Z alone."""
-    return _ask(model, workers)
+    return _ask(model, workers)[0]
 
 
 def decode(model: Model, k: int, workers: int, watch: Watch) -> tuple[Any, ...]:
     """Return states (k, N) and scores (k, B)."""
     states = np.empty((k, model.n_positions), np.int64)
-    return states, _ask(model, workers, watch, best=states)
+    return states, _ask(model, workers, watch, best=states)[0]
 
 
 def sample(

@@ -158,7 +158,7 @@ class SecondOrderChain(_Sequences):
     -----
     Messages go from pairs of labels to pairs, (K, K) to (K, K): K³ multiply-adds each and no table
     of K² × K². `infer`, `decode`, `sample` and `log_prob` take it; what else a chain can be asked
-    (islands, tolerances) they refuse.
+    (islands, tolerances) they refuse. A result has pairs, expected counts and entropy.
 
     Examples
     --------

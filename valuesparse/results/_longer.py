@@ -21,8 +21,11 @@ class Joints(Protocol):
     def joint(self, model: Any, threads: int | None) -> Array:
         """Return the marginals of pairs of neighbours, or of segments."""
 
-    def triples(self, model: Any, threads: int | None) -> npt.NDArray[np.float64]:
-        """Return the summed marginals of three labels in a row."""
+    def expected(self, model: Any, threads: int | None) -> npt.NDArray[np.float64]:
+        """Return the expected counts of the transition's entries."""
+
+    def entropy(self, model: Any, threads: int | None) -> npt.NDArray[np.float64]:
+        """Return the entropy of each sequence."""
 
 
 class _LongerResult(Result):
@@ -32,11 +35,16 @@ class _LongerResult(Result):
 
     _engine: ClassVar[Joints]
 
-    def __init__(self, model: Any, marginals: Array, log_z: npt.NDArray[np.float64]) -> None:
+    def __init__(
+        self, model: Any, marginals: Array, log_z: npt.NDArray[np.float64], widened: int
+    ) -> None:
         islands = np.full(model.n_positions, -1, np.int32)
+        reason = "two passes"
+        if widened:
+            reason += f", in logarithms for {widened} of {model.n_sequences} sequences"
         self._fill(
             _model=model, marginals=marginals, log_z=log_z, islands=islands, method="exact",
-            reason="two passes, in logarithms", converged=True, stats={},
+            reason=reason, converged=True, stats={"sequences_widened": widened},
         )  # fmt: skip
         self._freeze()
 
@@ -52,6 +60,21 @@ class _LongerResult(Result):
         n, k = self.marginals.shape
         name = type(self).__name__
         return f"{name}(method={self.method!r}, positions={n}, labels={k})"
+
+    def expectations(self, *, threads: int | None = None) -> npt.NDArray[np.float64]:
+        """Return the expected counts of the transition's entries, summed over all sequences.
+
+        They are the gradient of the sum of log Z by the transition, in its shape: (K, K, K)
+        ``[before, from, to]`` of chains of order 2, (K, K) ``[from, to]`` of segments.
+        """
+        return self._engine.expected(self._model, threads)
+
+    def entropy(self, *, threads: int | None = None) -> npt.NDArray[np.float64]:
+        """Return the entropy of each sequence's distribution in nats, (B,).
+
+        It is that of labellings, or of cuts into labelled segments: log Z less the expected score.
+        """
+        return self._engine.entropy(self._model, threads)
 
     @classmethod
     def ask(cls, engine: Joints) -> None:
@@ -74,13 +97,6 @@ class SecondOrderResult(_LongerResult):
     def pairwise(self, *, threads: int | None = None) -> Array:
         """Return the probability of each pair of neighbouring labels, (edges, K, K) [from, to]."""
         return self._engine.joint(self._model, threads)
-
-    def expectations(self, *, threads: int | None = None) -> npt.NDArray[np.float64]:
-        """Return the expected counts of three labels in a row, (K, K, K) ``[before, from, to]``.
-
-        They are the gradient of the sum of log Z by the transition.
-        """
-        return self._engine.triples(self._model, threads)
 
 
 class SegmentResult(_LongerResult):

@@ -1,0 +1,70 @@
+// The passes of a SIMD level, in one table that higher/level.cpp fills, and what they work on.
+#pragma once
+
+#include "higher/higher.h"
+
+namespace vs::higher {
+
+// Tables of a model in rows of kp numbers: exponentials, or scores where the best is wanted. What
+// no request needs is null. c: the label between.
+struct Packed {
+    int64_t kp = 0;
+    // Order 2: [from][before][to] and [from][to][before]; segments: [from][to] and [to][from].
+    const double *up = nullptr, *down = nullptr;
+    const double* scored = nullptr;  // up times its logarithm
+    const double* first = nullptr;   // (K, kp) of the first two labels, order 2
+    double shift = 0.0, first_shift = 0.0;  // taken from the scores before
+    bool mild = false;                      // no entry but zeros is below kMild
+};
+
+// Underflow takes less than 1e-200 of a message that has a number above kLeast, its neighbours
+// being about one; where the two directions share less than kLeast they are refused, too.
+constexpr double kLeast = 1e-100;
+// Numbers above kHeld times two above kMild do not vanish.
+constexpr double kHeld = 1e-150, kMild = 1e-60, kMildLog = -138.0;
+
+// Sequences that advance together, the longest first.
+struct Group {
+    static constexpr int kMost = 16;
+
+    int count = 0;
+    int64_t sequence[kMost] = {};
+    bool refused[kMost] = {};
+    // Messages from the beginning, for samples and best ways. Order 2: (n - 1, K, kp) of the pairs
+    // that end at 1, 2, ..., [label before][label]; of a lone position (kp,).
+    const double* forward[kMost] = {};
+};
+
+// A sequence that is cut into segments. Rows are (kp,), logarithms of their factors beside them.
+struct Segments {
+    int64_t sequence = 0;
+    bool refused = false;
+    // Of segments (n, longest, kp), by first position and length - 1; of boundaries (n + 1, kp).
+    const double *weight = nullptr, *weight_top = nullptr;
+    const double *ended = nullptr, *entry = nullptr, *entry_log = nullptr;
+};
+
+struct Job {
+    const LongerModel& model;
+    const LongerRequest& ask;
+    const Packed& packed;
+    Control* control;
+};
+
+struct Level {
+    int64_t (*padded)(int64_t labels);
+    // out = exp(x - shift), rows of n to rows of np.
+    void (*exponentials)(const double* x, double shift, int64_t n, int64_t np, double* out);
+    // Numbers of `space` for sequences of these lengths together.
+    int64_t (*second_space)(const Job& job, const int64_t* lengths, int count);
+    int64_t (*segment_space)(const Job& job, int64_t length);
+    // The answers of a request but samples. `expected` (K, K, kp) [from][before][to], or (K, kp) of
+    // segments, zeros before: what the entries of `up` are multiplied by.
+    void (*second)(const Job& job, Group* group, double* expected, double* space, bool caller);
+    void (*segments)(const Job& job, Segments* s, double* expected, double* space, bool caller);
+    // Scores of the best that ends in each pair of labels, or segment; `packed` has scores.
+    void (*second_best)(const Job& job, Group* group, double* space, bool caller);
+    void (*segments_best)(const Job& job, Segments* s, double* space, bool caller);
+};
+
+}  // namespace vs::higher

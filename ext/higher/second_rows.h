@@ -1,0 +1,456 @@
+// Chains of order 2 in vectors. Rows of psi, A and B are scaled by powers of two:
+//
+//   A_1[f, k]   = psi_0(f) F[f, k] psi_1(k)
+//   A_i+1[c, t] = psi_i+1(t) sum_b A_i[b, c] W[b, c, t]
+//   B_i[k, f]   = sum_t V_i+1[t, k] W[f, k, t],  V_i[k, f] = psi_i(k) B_i[k, f],  B_n-1 = 1
+//
+// so that labels f, k at i - 1, i have the share A_i[f, k] B_i[k, f] of the sum of all such.
+#pragma once
+
+#include <cstring>
+
+#include "core/ticker.h"
+#include "higher/pairs.h"
+#include "rows/rows.h"
+#include "simd/math.h"
+#include "simd/transpose.h"
+
+namespace VS_NS {
+
+using vs::higher::Group;
+using vs::higher::Job;
+using vs::higher::kHeld;
+using vs::higher::kLeast;
+using vs::higher::kMildLog;
+using vs::higher::LongerModel;
+using vs::higher::LongerRequest;
+using vs::higher::Packed;
+
+constexpr double kLog2 = 0.693147180559945309417;
+
+// out (kp,) = the scores of position i of a sequence of n, -inf beyond K; returns the largest.
+inline double compose(const LongerModel& m, int64_t kp, int64_t first, int64_t i, int64_t n,
+                      double* out) {
+    using V = Vec<double>;
+    const int64_t K = m.labels;
+    const double* u = m.unary + (first + i) * K;
+    V top = V::set1(-INFINITY);
+    for_row<double>(static_cast<int>(K), [&](int k, int count, auto whole) VS_INLINE_LAMBDA {
+        const auto part = [&](const double* x, double fill) VS_INLINE_LAMBDA {
+            return whole.value ? V::load(x + k) : V::load_part(x + k, count, fill);
+        };
+        V x = part(u, -INFINITY);
+        if (i == 0) x = x + part(m.start, 0.0);
+        if (i == n - 1) x = x + part(m.end, 0.0);
+        top = V::max(top, x);
+        x.store(out + k);
+    });
+    for (int64_t k = (K + V::N - 1) / V::N * V::N; k < kp; k += V::N)
+        V::set1(-INFINITY).store(out + k);
+    return top.hmax();
+}
+
+// sum p x over p > 0.
+inline double expected_score(const double* p, const double* x, int64_t n) {
+    using V = Vec<double>;
+    V sum = V::set1(0.0);
+    for (int64_t k = 0; k < n; k += V::N) {
+        const V share = V::load(p + k);
+        sum = sum + V::where_positive(share, share, share * V::load(x + k));
+    }
+    return sum.hsum();
+}
+
+class SecondPass {
+  public:
+    using V = Vec<double>;
+
+    SecondPass(const Job& job, Group* group, double* space)
+        : job_(job),
+          m_(job.model),
+          ask_(job.ask),
+          p_(job.packed),
+          group_(group),
+          k_(m_.labels),
+          kp_(p_.kp),
+          size_(k_ * kp_),
+          square_(kp_ * kp_) {
+        const auto take = [&](int64_t n) {
+            double* const found = space;
+            space += n;
+            return found;
+        };
+        for (int s = 0; s < group->count; ++s) {
+            Lane& lane = lanes_[s];
+            lane.first = m_.offset[group->sequence[s]];
+            lane.n = m_.offset[group->sequence[s] + 1] - lane.first;
+            lane.psi = take(lane.n * kp_);
+            lane.lift = take(lane.n);
+            lane.top = take(lane.n);
+            lane.a = take((lane.n - 1) * size_);
+            lane.b = take(square_);
+            lane.v = take(square_);
+            lane.right = take(size_);
+            lane.w = take(square_);
+            lane.y = take(size_);
+            group->forward[s] = lane.n > 1 ? lane.a : lane.psi;
+        }
+        turned_ = take(square_);
+        pairs_ = take(size_);
+        row_ = take(kp_);
+        column_ = take(kp_);
+        left_ = take(kp_);
+    }
+
+    static int64_t space(int64_t k, int64_t kp, const int64_t* lengths, int count) {
+        int64_t n = kp * kp + k * kp + 3 * kp;
+        for (int s = 0; s < count; ++s)
+            n += lengths[s] * (kp + 2) + (lengths[s] + 1) * k * kp + 3 * kp * kp;
+        return n;
+    }
+
+    // expected [from][before][to], or null.
+    void run(double* expected, bool caller) {
+        Ticker ticker(job_.control, caller, k_, k_);
+        for (int s = 0; s < group_->count; ++s) open(s);
+        const int64_t longest = lanes_[0].n;
+        for (int64_t i = 2; i < longest; ++i) {
+            const int alive = longer_than(i);
+            if (!ticker.go_on(alive)) return;
+            forward(alive, i);
+        }
+        bool sure = !ask_.both_ways();
+        for (int s = 0; s < group_->count; ++s) {
+            end_forward(s);
+            sure = sure && (lanes_[s].mild || group_->refused[s]);
+        }
+        if (sure) return;
+        for (int64_t i = longest - 1; i >= 1; --i) {
+            const int alive = longer_than(i);
+            if (!ticker.go_on(alive)) return;
+            backward(alive, i, expected);
+        }
+        for (int s = 0; s < group_->count && ask_.entropy != nullptr; ++s) {
+            const Lane& lane = lanes_[s];
+            ask_.entropy[group_->sequence[s]] = lane.mass - lane.score;
+        }
+    }
+
+    // The best scores of all that ends in each pair of labels.
+    void run_best(bool caller) {
+        Ticker ticker(job_.control, caller, k_, k_);
+        for (int s = 0; s < group_->count; ++s) {
+            const Lane& lane = lanes_[s];
+            compose(m_, kp_, lane.first, 0, lane.n, left_);
+            compose(m_, kp_, lane.first, 1, lane.n, row_);
+            for (int64_t f = 0; f < k_; ++f) {
+                const V own = V::set1(left_[f]);
+                for (int64_t k = 0; k < kp_; k += V::N) {
+                    const V x = own + V::load(p_.first + f * kp_ + k) + V::load(row_ + k);
+                    x.store(lane.a + f * kp_ + k);
+                }
+            }
+        }
+        for (int64_t i = 2; i < lanes_[0].n; ++i) {
+            const int alive = longer_than(i);
+            if (!ticker.go_on(alive)) return;
+            advance<PairMaxima>(alive, i);
+            for (int s = 0; s < alive; ++s) {
+                double* const a = lanes_[s].a + (i - 1) * size_;
+                compose(m_, kp_, lanes_[s].first, i, lanes_[s].n, row_);
+                for (int64_t j = 0; j < size_; j += kp_) {
+                    for (int64_t k = 0; k < kp_; k += V::N)
+                        (V::load(a + j + k) + V::load(row_ + k)).store(a + j + k);
+                }
+            }
+        }
+    }
+
+  private:
+    struct Lane {
+        int64_t first = 0, n = 0;
+        double *psi = nullptr, *lift = nullptr, *top = nullptr, *a = nullptr;
+        double *b = nullptr, *v = nullptr;  // v is woven
+        double* right = nullptr;            // psi B [f][k] over the mass
+        double *w = nullptr, *y = nullptr;  // A_i-1, woven; its product with what W scores
+        double tops = 0.0, mass = 0.0, score = 0.0;  // mass: log Z less what was taken from scores
+        int64_t power = 0;
+        bool mild = true;
+    };
+
+    const Job& job_;
+    const LongerModel& m_;
+    const LongerRequest& ask_;
+    const Packed& p_;
+    Group* group_;
+    int64_t k_, kp_, size_, square_;
+    Lane lanes_[Group::kMost];
+    double *turned_, *pairs_, *row_, *column_, *left_;
+
+    int longer_than(int64_t i) const {
+        int count = 0;
+        while (count < group_->count && lanes_[count].n > i) ++count;
+        return count;
+    }
+    void need(int s, bool holds) {
+        if (!holds) group_->refused[s] = true;
+    }
+
+    void open(int s) {
+        Lane& lane = lanes_[s];
+        lane.mild = p_.mild;
+        for (int64_t i = 0; i < lane.n; ++i) {
+            double* psi = lane.psi + i * kp_;
+            double top = compose(m_, kp_, lane.first, i, lane.n, psi);
+            if (!(top > -INFINITY)) {
+                group_->refused[s] = true;
+                top = 0.0;
+            }
+            lane.tops += top;
+            const V most = V::set1(top), mild = V::set1(kMildLog);
+            const V lowest = V::set1(ExpConst<double>::kMostNegative);
+            for (int64_t k = 0; k < kp_; k += V::N) {
+                const V score = V::load(psi + k), x = score - most;
+                lane.mild = lane.mild && x.ge(mild) == score.ge(lowest);
+                exp_or_zero(x).store(psi + k);
+            }
+        }
+        if (lane.n < 2) return;
+        for (int64_t f = 0; f < k_; ++f) {
+            const V own = V::set1(lane.psi[f]);
+            for (int64_t k = 0; k < kp_; k += V::N)
+                (own * V::load(p_.first + f * kp_ + k)).store(lane.a + f * kp_ + k);
+        }
+        lane.lift[0] = 1.0;
+        absorb(s, 1);
+    }
+
+    // A_i from A_i-1, psi_i apart.
+    template <class Algebra>
+    void advance(int alive, int64_t i) {
+        const double* x[Group::kMost];
+        double* y[Group::kMost];
+        for (int s = 0; s < alive; ++s) {
+            x[s] = lanes_[s].v;
+            y[s] = lanes_[s].a + (i - 1) * size_;
+            weave_pairs(y[s] - size_, k_, kp_, lanes_[s].v);
+        }
+        pair_product<Algebra>(alive, x, p_.up, k_, kp_, y);
+    }
+    void forward(int alive, int64_t i) {
+        advance<PairSums>(alive, i);
+        for (int s = 0; s < alive; ++s) absorb(s, i);
+    }
+
+    // Multiplies A_i by psi_i and by what is taken out of A_i-1.
+    void absorb(int s, int64_t i) {
+        Lane& lane = lanes_[s];
+        double* const a = lane.a + (i - 1) * size_;
+        const double* const psi = lane.psi + i * kp_;
+        const V lift = V::set1(lane.lift[i - 1]);
+        V top = V::set1(0.0);
+        if (ask_.both_ways()) {
+            for (int64_t k = 0; k < kp_; k += V::N) {
+                const V own = V::load(psi + k) * lift;
+                for (int64_t j = k; j < size_; j += kp_) {
+                    const V x = V::load(a + j) * own;
+                    x.store(a + j);
+                    top = V::max(top, x);
+                }
+            }
+        } else {
+            const V held = V::set1(kHeld), least = V::set1(0x1p-1074);
+            unsigned wild = 0;
+            for (int64_t k = 0; k < kp_; k += V::N) {
+                const V own = V::load(psi + k) * lift;
+                for (int64_t j = k; j < size_; j += kp_) {
+                    const V x = V::load(a + j) * own;
+                    x.store(a + j);
+                    top = V::max(top, x);
+                    wild |= x.ge(held) ^ x.ge(least);
+                }
+            }
+            lane.mild = lane.mild && wild == 0;
+        }
+        const double most = top.hmax();
+        need(s, most > kLeast);
+        const int power = most > kLeast ? exponent_of(most) : 0;
+        lane.top[i] = most;
+        lane.lift[i] = power_of_two(-power, 0.0);
+        if (i < lane.n - 1) lane.power += power;
+    }
+
+    void end_forward(int s) {
+        Lane& lane = lanes_[s];
+        const int64_t number = group_->sequence[s];
+        V sum = V::set1(0.0);
+        const bool lone = lane.n == 1;
+        const double* const last = lone ? lane.psi : lane.a + (lane.n - 2) * size_;
+        for (int64_t j = 0; j < (lone ? kp_ : size_); j += V::N) sum = sum + V::load(last + j);
+        const double total = sum.hsum();
+        need(s, total > kLeast);
+        if (group_->refused[s]) return;
+        lane.mass = std::log(total) + static_cast<double>(lane.power) * kLog2;
+        const double edges = static_cast<double>(lane.n - 2);
+        const double taken = lone ? 0.0 : p_.first_shift + p_.shift * edges;
+        ask_.log_z[number] = lane.tops + taken + lane.mass;
+        if (!lone) return;
+        lane.mild = true;
+        if (ask_.marginals != nullptr) {
+            row_scale_out(last, static_cast<int>(k_), 1.0 / total, ask_.marginals + lane.first * k_);
+        }
+        if (ask_.entropy != nullptr) {
+            const double top = compose(m_, kp_, lane.first, 0, 1, row_);
+            for (int64_t k = 0; k < kp_; k += V::N) {
+                (V::load(last + k) * V::set1(1.0 / total)).store(column_ + k);
+                (V::load(row_ + k) - V::set1(top)).store(row_ + k);
+            }
+            lane.score = expected_score(column_, row_, kp_);
+        }
+    }
+
+    void backward(int alive, int64_t i, double* expected) {
+        const int before = longer_than(i + 1);
+        const double* x[Group::kMost];
+        double* y[Group::kMost];
+        for (int s = 0; s < before; ++s) {
+            x[s] = lanes_[s].v;
+            y[s] = lanes_[s].b;
+        }
+        pair_product<PairSums>(before, x, p_.down, k_, kp_, y);
+        for (int s = before; s < alive; ++s) {
+            double* const ones = lanes_[s].b;
+            for (int64_t j = 0; j < square_; ++j) ones[j] = 0.0;
+            for (int64_t k = 0; k < k_; ++k) {
+                for (int64_t f = 0; f < k_; ++f) ones[k * kp_ + f] = 1.0;
+            }
+        }
+        for (int s = 0; s < alive; ++s) {
+            const double most = meet(s, i);
+            if (i > 1) weigh(s, i, most > kLeast ? power_of_two(-exponent_of(most), 0.0) : 1.0);
+        }
+        if (i > 1 && (expected != nullptr || ask_.entropy != nullptr))
+            meet_table(alive, i, expected);
+    }
+
+    // V_i, times `lift`.
+    void weigh(int s, int64_t i, double lift) {
+        const Lane& lane = lanes_[s];
+        const V scale = V::set1(lift);
+        for (int64_t v = 0; v < kp_; v += V::N) {
+            const V own = V::load(lane.psi + i * kp_ + v) * scale;
+            for (int64_t j = v * kp_; j < v * kp_ + k_ * V::N; j += V::N)
+                (V::load(turned_ + j) * own).store(lane.v + j);
+        }
+    }
+
+    // Answers at i from A_i and B_i; returns the largest number of B_i.
+    double meet(int s, int64_t i) {
+        Lane& lane = lanes_[s];
+        const double* const a = lane.a + (i - 1) * size_;
+        // Blocks of labels k, [f][k], of what is [k][f].
+        for (int64_t v = 0; v < kp_; v += V::N) {
+            const double* from[V::N];
+            for (int j = 0; j < V::N; ++j) from[j] = lane.b + (v + j) * kp_;
+            weave<double, V::N>(from, kp_, turned_ + v * kp_);
+        }
+        V sum = V::set1(0.0), top = sum;
+        for (int64_t v = 0; v < kp_; v += V::N) {
+            V column = V::set1(0.0);
+            for (int64_t f = 0; f < k_; ++f) {
+                const V b = V::load(turned_ + v * kp_ + f * V::N);
+                const V p = V::load(a + f * kp_ + v) * b;
+                p.store(pairs_ + f * kp_ + v);
+                column = column + p;
+                top = V::max(top, b);
+            }
+            column.store(column_ + v);
+            sum = sum + column;
+        }
+        const double mass = sum.hsum(), most = top.hmax();
+        need(s, most > kLeast && mass > kLeast * lane.top[i] * most);
+        if (!group_->refused[s] && ask_.both_ways()) answer(s, i, 1.0 / mass);
+        return most;
+    }
+
+    void answer(int s, int64_t i, double factor) {
+        Lane& lane = lanes_[s];
+        const int K = static_cast<int>(k_);
+        if (ask_.marginals != nullptr) {
+            row_scale_out(column_, K, factor, ask_.marginals + (lane.first + i) * k_);
+        }
+        if (i == 1 && (ask_.marginals != nullptr || ask_.entropy != nullptr)) {
+            for (int64_t f = 0; f < k_; ++f) {
+                V sum = V::set1(0.0);
+                for (int64_t k = 0; k < kp_; k += V::N)
+                    sum = sum + V::load(pairs_ + f * kp_ + k);
+                left_[f] = sum.hsum();
+            }
+            for (int64_t f = k_; f < kp_; ++f) left_[f] = 0.0;
+            if (ask_.marginals != nullptr)
+                row_scale_out(left_, K, factor, ask_.marginals + lane.first * k_);
+        }
+        if (ask_.joint != nullptr) {
+            double* const out = ask_.joint + (ask_.edge[group_->sequence[s]] + i - 1) * k_ * k_;
+            for (int64_t f = 0; f < k_; ++f)
+                row_scale_out(pairs_ + f * kp_, K, factor, out + f * k_);
+        }
+        if (ask_.entropy != nullptr) {
+            lane.score += factor * score_of(lane, i, column_);
+            if (i == 1) lane.score += factor * (score_of(lane, 0, left_) + score_of_first());
+        }
+        if (i == 1 || (ask_.expected == nullptr && ask_.entropy == nullptr)) return;
+        const V scale = V::set1(factor);
+        for (int64_t v = 0; v < kp_; v += V::N) {
+            const V psi = V::load(lane.psi + i * kp_ + v);
+            for (int64_t c = 0; c < k_; ++c) {
+                const V b = V::load(turned_ + v * kp_ + c * V::N) * scale;
+                (b * psi).store(lane.right + c * kp_ + v);
+            }
+        }
+    }
+    double score_of(const Lane& lane, int64_t i, const double* share) {
+        const V top = V::set1(compose(m_, kp_, lane.first, i, lane.n, row_));
+        for (int64_t k = 0; k < kp_; k += V::N) (V::load(row_ + k) - top).store(row_ + k);
+        return expected_score(share, row_, kp_);
+    }
+    double score_of_first() const {
+        double sum = 0.0;
+        for (int64_t f = 0; f < k_; ++f) {
+            for (int64_t k = 0; k < k_; ++k) {
+                const double p = pairs_[f * kp_ + k];
+                if (p > 0.0) sum += p * (m_.first[f * k_ + k] - p_.first_shift);
+            }
+        }
+        return sum;
+    }
+
+    // Labels b, c, t at i - 2, i - 1, i have the share A_i-1[b, c] W[b, c, t] right[c, t].
+    void meet_table(int alive, int64_t i, double* expected) {
+        const double *x[Group::kMost], *right[Group::kMost];
+        double *y[Group::kMost], lift[Group::kMost];
+        for (int s = 0; s < alive; ++s) {
+            const Lane& lane = lanes_[s];
+            weave_pairs(lane.a + (i - 2) * size_, k_, kp_, lane.w);
+            x[s] = lane.w;
+            y[s] = lane.y;
+            right[s] = lane.right;
+            lift[s] = lane.lift[i - 1];
+        }
+        for (int64_t c = 0; c < k_ && expected != nullptr; ++c) {
+            by_four(alive, [&](int s, auto n) VS_INLINE_LAMBDA {
+                pair_counts<n>(x + s, lift + s, right + s, c, k_, kp_, expected + c * size_);
+            });
+        }
+        if (ask_.entropy == nullptr) return;
+        pair_product<PairSums>(alive, x, p_.scored, k_, kp_, y);
+        for (int s = 0; s < alive; ++s) {
+            V sum = V::set1(0.0);
+            for (int64_t j = 0; j < size_; j += V::N)
+                sum = V::fma(V::load(y[s] + j), V::load(right[s] + j), sum);
+            lanes_[s].score += lift[s] * sum.hsum();
+        }
+    }
+};
+
+}  // namespace VS_NS
