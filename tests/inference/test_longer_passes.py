@@ -323,10 +323,10 @@ def test_a_label_that_cannot_be_reached_outweighs_the_others(order: int) -> None
 @pytest.mark.simd
 @pytest.mark.filterwarnings("ignore:divide by zero")
 def test_boundaries_that_no_cut_reaches() -> None:
-    """Segments have two positions or three; label 1 has three and follows label 0 only."""
+    """Segments have two positions or three: label 0 has two, and label 1 three."""
     rng = np.random.default_rng(0)
     duration = np.array([[-np.inf, -np.inf], [0.0, -np.inf], [-np.inf, 0.0]])
-    transition = np.array([[-1.0, 0.5], [-np.inf, -np.inf]])
+    transition = np.array([[-1.0, 0.5], [0.2, -np.inf]])
     chain = vs.SegmentChain(
         rng.normal(size=(13, 2)), transition, [5, 8], max_length=3, duration=duration
     )
@@ -334,6 +334,7 @@ def test_boundaries_that_no_cut_reaches() -> None:
     assert np.isfinite(log_z).all()
     for _ in range(5):
         r = vs.infer(chain)
+        assert r.stats == {"sequences_widened": 0}
         used = np.full(joint.shape, np.nan)  # memory that the answer may get
         del used
         np.testing.assert_allclose(r.segments(), joint, atol=1e-12)
