@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -137,3 +138,57 @@ def test_a_graph_without_variables(method: str) -> None:
     assert d.integral
     assert d.score == 0.0
     assert 0.0 <= d.upper < 1e-300
+
+
+@pytest.fixture
+def little_memory(monkeypatch: pytest.MonkeyPatch) -> vs.FactorGraph:
+    """Return a graph whose linear program takes more than half of a machine with little memory."""
+    monkeypatch.setattr("valuesparse.inference._memory.default_memory_limit", lambda: 100_000)
+    graph = vs.FactorGraph([2] * 9, names=list("abcdefghi"))
+    graph.add((0, 1), np.eye(2))
+    graph.add_feature(range(1, 9), [1] * 8, 2.0)
+    return graph
+
+
+def test_a_program_beyond_the_memory_is_refused(little_memory: vs.FactorGraph) -> None:
+    told = (
+        r"method='lp' needs about \d+ KiB .*half of what the machine has \(97.7 KiB\); the largest "
+        r"is that of factor 1, a Feature over 8 variables \('b', 'c', 'd', ...\), with 256 entries"
+        r"; method='ad3' takes it, with 10.1 KiB; or use factors of fewer variables"
+    )
+    with pytest.raises(vs.MemoryLimitError, match=told):
+        vs.decode(little_memory, method="lp")
+    assert vs.decode(little_memory, method="ad3").score == 3.0
+    little_memory.add(range(9), np.zeros((2,) * 9))
+    with pytest.raises(vs.MemoryLimitError, match=r"'lp' needs .* factor 2, a Table over 9 var"):
+        vs.decode(little_memory, method="lp")
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_dual_decomposition_beyond_the_memory_is_refused() -> None:
+    graph = vs.FactorGraph([2] * 12)
+    graph.add_feature(range(12), [1] * 12, 1.0)
+    told = r"method='ad3' needs about 160 KiB .* factor 0, a Feature over 12 .* 4,096 entries; use"
+    for method in METHODS:
+        with pytest.raises(vs.MemoryLimitError, match=told.replace("ad3", method)):
+            vs.decode(graph, method=method)
+
+
+def test_states_are_searched_for_where_no_program_fits(little_memory: vs.FactorGraph) -> None:
+    for edge in [(0, 1), (1, 2), (0, 2)]:
+        little_memory.add(vs.factors.Xor(*edge))  # fractional points only
+    with pytest.raises(vs.InfeasibleError):
+        vs.decode(little_memory, method="ad3")
+
+
+def test_impossible_entries_of_a_table_take_no_memory() -> None:
+    table = np.full((2,) * 18, -np.inf)
+    table[(0,) * 18], table[(1,) * 18], table[(0, 1) * 9] = 0.0, 1.0, 3.0
+    graph = vs.FactorGraph([2] * 18)
+    graph.add(range(18), table)
+    tracemalloc.start()
+    d = vs.decode(graph, method="lp")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert d.states.tolist() == [0, 1] * 9
+    assert peak < 8 * table.nbytes

@@ -10,7 +10,13 @@ import numpy.typing as npt
 from valuesparse import _messages
 from valuesparse.inference._methods import AD3
 from valuesparse.inference._network import Held, LoopyCall
-from valuesparse.inference._relaxation import RelaxedPoint, dual_of, require_binary, sides
+from valuesparse.inference._relaxation import (
+    RelaxedPoint,
+    dual_of,
+    require_binary,
+    require_memory,
+    sides,
+)
 from valuesparse.inference._watch import Progress, Watch
 from valuesparse.models import FactorGraph
 
@@ -34,6 +40,7 @@ def decode(
     """Return the best point of the local polytope, and states near to it that are possible."""
     require_binary(model, method.name)
     task = LoopyCall.of(model, evidence, watch)
+    require_memory(task, method.name)
     with Held(task.network, watch) as native:
         dual = dual_of(task, native)
         found = _solved(task, dual, method, workers, watch.progress)

@@ -10,8 +10,15 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from valuesparse import _messages
+from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._network import Held, LoopyCall
-from valuesparse.inference._relaxation import RelaxedPoint, dual_of, require_binary, sides
+from valuesparse.inference._relaxation import (
+    RelaxedPoint,
+    dual_of,
+    require_binary,
+    require_memory,
+    sides,
+)
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import structured_factors
@@ -22,6 +29,10 @@ Array = npt.NDArray[Any]
 
 #: Distance from 0 and 1 up to which a variable counts as decided: HiGHS' tolerance is 1e-7.
 _INTEGRAL = 1e-6
+#: Bytes that the program and HiGHS take for each coefficient that is not zero.
+_COEFFICIENT_BYTES = 256
+#: Bytes for each entry of a table while its possible entries are looked for.
+_ENTRY_BYTES = 25
 
 
 class NoPolytopeError(ValueError):
@@ -51,6 +62,9 @@ class LinearProgram:
         self.n_entries = int(network.native.ptr[-1])
         self.rows: list[_Rows] = []
         laid = network.native
+        #: Bytes of the tables' part, about.
+        self.bytes = float(_ENTRY_BYTES * laid.table_entries)
+        require_memory(task, "lp", self.bytes)
         structured, arity = set(network.structured()), np.diff(laid.ptr)
         tables = np.array([g not in structured for g in range(network.n_groups)], dtype=bool)
         flat = laid.flat_tables()
@@ -82,11 +96,15 @@ class LinearProgram:
         """Add the tables of k variables: for each a row of its sum, and one for each variable."""
         entry = laid.ptr[groups][:, None] + np.arange(k)  # (tables, k)
         table = flat[laid.table_at[groups][:, None] + np.arange(2**k)]
-        states = np.stack(np.unravel_index(np.arange(2**k), (2,) * k), axis=0)  # (k, 2**k)
         possible = table > -np.inf
+        size = int(np.count_nonzero(possible))
+        coefficients = size + k * min(size, groups.size << max(k - 1, 0)) + k * groups.size
+        self.bytes += _COEFFICIENT_BYTES * float(coefficients)
+        require_memory(self.task, "lp", self.bytes)
         which, state = np.nonzero(possible)
         columns = self._more(table[possible])
-        on_axis, on_entry = np.nonzero(states[:, state])
+        axis = np.arange(k)[:, None]
+        on_axis, on_entry = np.nonzero(state >> (k - 1 - axis) & 1)  # of (k, columns)
         row = np.arange(groups.size)[:, None] * (k + 1) + 1 + np.arange(k)
         scope = laid.scope[entry]
         matrix = sparse.coo_array(
@@ -220,9 +238,12 @@ def decode(model: FactorGraph, evidence: dict[int, Any], watch: Watch) -> Relaxe
 
 
 def nearest(task: LoopyCall, on: Array) -> Array | None:
-    """Return the possible states nearest to a point; None where a factor has no polytope."""
+    """Return the possible states nearest to a point.
+
+    None: a factor has no polytope, or the program would not fit in memory.
+    """
     try:
         program = LinearProgram(task)
-    except NoPolytopeError:
+    except (NoPolytopeError, MemoryLimitError):
         return None
     return program.nearest(on, task.watch)

@@ -8,12 +8,20 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _messages
+from valuesparse.errors import MemoryLimitError
+from valuesparse.factors._base import FEWER
+from valuesparse.inference import _memory
+from valuesparse.inference._memory import show_bytes
 from valuesparse.inference._network import LoopyCall
 from valuesparse.models import FactorGraph
 
-__all__ = ["RelaxedPoint", "dual_of", "require_binary", "sides"]
+__all__ = ["RelaxedPoint", "dual_of", "require_binary", "require_memory", "sides"]
 
 Array = npt.NDArray[Any]
+
+#: Bytes of dual decomposition for each entry of all tables, and more for the one being read.
+_DUAL_BYTES = 24
+_READ_BYTES = 16
 
 
 class RelaxedPoint(NamedTuple):
@@ -34,6 +42,27 @@ def require_binary(model: FactorGraph, method: str) -> None:
             f"method={method!r} takes binary variables only: variable {model.names[v]!r} has "
             f"{model.cards[v]} states; method='trw' bounds the best score of any graph"
         )
+
+
+def require_memory(task: LoopyCall, method: str, size: float = 0.0) -> None:
+    """Raise MemoryLimitError where `size` bytes, or dual decomposition, would not fit in memory."""
+    limit, network = _memory.default_memory_limit(), task.network
+    laid = network.native
+    entries = np.diff(laid.table_at)
+    entries[network.structured()] = 0  # these have no table
+    dual = _DUAL_BYTES * float(laid.table_entries) + _READ_BYTES * float(entries.max(initial=0))
+    if max(dual, size) <= limit:
+        return
+    group = int(entries.argmax())
+    scope, index = network.scope(group), int(laid.wide[laid.group == group][0])
+    names = [repr(task.model.names[v]) for v in scope[:3]] + ["..."] * (len(scope) > 3)
+    ad3 = f"method='ad3' takes it, with {show_bytes(dual)}; or " if dual <= limit else ""
+    raise MemoryLimitError(
+        f"method={method!r} needs about {show_bytes(max(dual, size))} for the tables of this "
+        f"graph, above half of what the machine has ({show_bytes(limit)}); the largest is that of "
+        f"factor {index}, a {type(task.model.factor(index)).__name__} over {len(scope)} variables "
+        f"({', '.join(names)}), with {entries[group]:,} entries; {ad3}{FEWER}"
+    )
 
 
 def dual_of(task: LoopyCall, native: _messages.Network) -> _messages.Dual:

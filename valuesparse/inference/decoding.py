@@ -99,6 +99,9 @@ def decode(
         When a sequence has no possible configuration.
     DeadlineError
         When `deadline` passed.
+    MemoryLimitError
+        When exact tables exceed `memory_limit`; with another method, when what it makes of the
+        tables would take more than half of the memory of the machine.
     ValueError
         For `n_best` or `threads` below 1.
 
@@ -114,7 +117,8 @@ def decode(
     of the others, as long as the score grows. "ad3" takes the best of the roundings of its iterates
     and of what the structured factors prefer in its dual. Where no rounding is possible, "lp" takes
     the possible configuration nearest to the point (branch and bound by HiGHS); so does "ad3",
-    but with a factor that has no polytope it fixes variables one after the other, depth first.
+    but with a factor that has no polytope, or where the program does not fit in memory, it fixes
+    variables one after the other, depth first.
 
     Examples
     --------
