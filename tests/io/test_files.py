@@ -292,7 +292,7 @@ from valuesparse.io import read_uai_evidence, read_uai_result
 def peak():
     return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
 read = {"uai": vs.read_uai, "fg": vs.read_fg, "evidence": read_uai_evidence,
-        "result": read_uai_result}[sys.argv[2]]
+        "result": read_uai_result, "bif": vs.read_bif}[sys.argv[2]]
 Path("/proc/self/clear_refs").write_text("5")
 before, said = peak(), "read"
 try:
@@ -306,6 +306,30 @@ print(peak() - before)
 
 def observed(count: int) -> bytes:
     return b"%d %s" % (count, b" ".join(b"%d 1" % v for v in range(count)))
+
+
+def alone(count: int) -> bytes:
+    """Return a network of variables without parents."""
+    block = b"variable v%d {type discrete[1]{x};} probability(v%d) {table 1;}\n"
+    return b"".join(block % (v, v) for v in range(count))
+
+
+def one_variable(states: int) -> bytes:
+    """Return a network of one variable, which is always in its first state."""
+    names = b",".join(b"s%d" % i for i in range(states))
+    return b"variable v {type discrete[%d]{%s};} probability(v) {table 1 %s;}" % (
+        states, names, b"0 " * (states - 1),
+    )  # fmt: skip
+
+
+def by_default(parents: int, states: int) -> bytes:
+    """Return a network of a large table that a row stands for."""
+    block = b"variable v%d {type discrete[2]{x,y};} probability(v%d) {table .5 .5;}\n"
+    above = b"".join(block % (v, v) for v in range(parents - states + 1))
+    scope = b",".join(b"v%d" % v for v in range(parents - states + 1))
+    names = b",".join(b"s%d" % i for i in range(states))
+    child = b"variable c {type discrete[%d]{%s};}" % (states, names)
+    return above + child + b"probability(c|%s) {default 1 %s;}" % (scope, b"0 " * (states - 1))
 
 
 #: Texts of many things, and what becomes of them as they are and as gzip.
@@ -322,6 +346,12 @@ MADE = {
     "same evidence": ("evidence", b"2000000 " + b"0 1 " * 2_000_000, False),
     "marginals": ("result", b"MAR 100000 " + b"1 1 " * 100_000, True),
     "more marginals": ("result", b"MAR 1500000 " + b"1 1 " * 1_500_000, False),
+    "networks": ("bif", alone(30_000), True),
+    "more networks": ("bif", alone(200_000), False),
+    "states": ("bif", one_variable(200_000), True),
+    "more states": ("bif", one_variable(700_000), False),
+    "default rows": ("bif", by_default(22, 2), True),
+    "default rows of one state": ("bif", by_default(22, 1), True),
 }
 
 
@@ -341,6 +371,32 @@ def test_gzip_data_take_no_more_than_their_size_allows(what: str, tmp_path: Path
         assert said.startswith(f"{path}: gzip data")
         assert said.endswith("if you trust it, decompress it first")
     assert int(kib) * 1024 < 64 * path.stat().st_size + (64 << 20)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads its memory where Linux tells it")
+@pytest.mark.parametrize(
+    "text",
+    [
+        by_default(22, 2),
+        by_default(24, 2) + b"//" + b" " * (4 << 20),
+        by_default(24, 1) + b"//" + b" " * (4 << 20),
+        alone(20_000),
+        one_variable(100_000),
+        one_variable(20_000)
+        + b"variable c {type discrete[1]{x};} probability(c|v) {%s}"
+        % b"".join(b"(s%d)1;" % i for i in range(20_000)),
+    ],
+    ids=["default", "large default", "one state", "variables", "states", "rows"],
+)
+def test_networks_take_no_more_memory_than_their_text_allows(text: bytes, tmp_path: Path) -> None:
+    """A kilobyte took 300 MiB, and one more byte of a longer text 228."""
+    path = tmp_path / "model.bif"
+    path.write_bytes(text)
+    child = children.run(MEASURED, str(path), "bif")
+    assert child.returncode == 0, child.stderr
+    said, kib = child.stdout.splitlines()
+    assert said == "read"
+    assert int(kib) * 1024 < 64 * len(text) + (64 << 20)
 
 
 @pytest.mark.parametrize("ratio", [5, 20])

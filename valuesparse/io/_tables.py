@@ -167,12 +167,12 @@ def network_of(
 ) -> FactorGraph:
     """Return the graph of conditional tables, the variable itself last, which a reader has checked.
 
-    `probabilities`: the numbers of all tables, one after the other; nobody else keeps them.
+    `probabilities`: the numbers of all tables, one after the other. They become logs in place.
     """
     cards = [len(own) for own in states]
     graph = FactorGraph(cards, names=names, states=states)
     with np.errstate(divide="ignore"):
-        logs = np.log(probabilities)
+        logs = np.log(probabilities, out=probabilities)
     logs.flags.writeable = False
     tables, at = [], 0
     for scope in scopes:

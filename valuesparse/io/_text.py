@@ -17,7 +17,7 @@ import numpy.typing as npt
 from valuesparse.io._files import Source, gzip_limit, read_packed
 from valuesparse.io.errors import ModelFormatError, TextFormatError
 
-__all__ = ["MAX_SCOPE", "Tokens", "check_cardinalities"]
+__all__ = ["MAX_SCOPE", "Memory", "Tokens", "check_cardinalities", "memory_for"]
 
 MAX_SCOPE = 32
 """Axes of the largest table: what every supported numpy has, and more than fits in memory."""
@@ -51,6 +51,36 @@ _EXACT = 2.0**53
 _SHOWN = 40
 
 
+class Memory:
+    """The memory that reading a file may take; plain text is never refused.
+
+    Plain text of some things is long enough for the memory that they take.
+    """
+
+    __slots__ = ("_left", "_packed", "_size")
+
+    def __init__(self, size: int, packed: int | None) -> None:
+        self._size, self._packed = size, packed
+        self._left = memory_for(packed or 0)
+
+    def afford(self, count: int, each: float, what: str) -> None:
+        """Refuse things that take more memory than the size of gzip data allows."""
+        self._left -= count * each
+        if self._packed is not None and self._left < 0:
+            raise ModelFormatError(
+                "gzip data",
+                0,
+                f"{self._packed} bytes hold {self._size} bytes of text with too many {what} "
+                f"for memory of {_MEMORY_FREE >> 20} MiB and {_MEMORY_PER_BYTE} times the file; if "
+                "you trust it, decompress it first",
+            )
+
+
+def memory_for(packed: int) -> float:
+    """Return the bytes that reading gzip data of a size may take."""
+    return _MEMORY_FREE + _MEMORY_PER_BYTE * packed
+
+
 class Tokens:
     """The words of a text, and the numbers that follow the words before them.
 
@@ -77,12 +107,13 @@ class Tokens:
         Gzip data hold more words than fit in the memory that is bound to their size.
     """
 
-    __slots__ = ("_budget", "_ends", "_packed", "_starts", "at", "data", "first", "values")
+    __slots__ = ("_ends", "_memory", "_packed", "_starts", "at", "data", "first", "values")
 
     def __init__(self, data: bytes, *, comments: bool = False, packed: int | None = None) -> None:
         data = data.removeprefix(codecs.BOM_UTF8)
         self._packed = packed
-        self._budget = _MEMORY_FREE + _MEMORY_PER_BYTE * (packed or 0) - _TEXT * len(data)
+        self._memory = Memory(len(data), packed)
+        self._memory.afford(len(data), _TEXT, "characters")
         if comments:
             data = _COMMENT.sub(lambda match: b" " * len(match[0]), data)
         self.data = data
@@ -116,19 +147,8 @@ class Tokens:
         return len(self.data) if self._packed is None else self._packed
 
     def afford(self, count: int, each: int, what: str) -> None:
-        """Refuse things that take more memory than the size of gzip data allows.
-
-        Plain text of that many things is long enough for the memory that they take.
-        """
-        self._budget -= count * each
-        if self._packed is not None and self._budget < 0:
-            raise ModelFormatError(
-                "gzip data",
-                0,
-                f"{self._packed} bytes hold {len(self.data)} bytes of text with too many {what} "
-                f"for memory of {_MEMORY_FREE >> 20} MiB and {_MEMORY_PER_BYTE} times the file; if "
-                "you trust it, decompress it first",
-            )
+        """Refuse things that take more memory than the size of gzip data allows."""
+        self._memory.afford(count, each, what)
 
     @property
     def left(self) -> int:
@@ -292,8 +312,7 @@ class Tokens:
 
 def _text_limit(packed: int) -> int:
     """Return how much text is unpacked: no more than leaves some memory for its words."""
-    most = (_MEMORY_FREE + _MEMORY_PER_BYTE * packed) / _TEXT
-    return min(gzip_limit(packed, _GZIP_FREE, _GZIP_RATIO), int(most))
+    return min(gzip_limit(packed, _GZIP_FREE, _GZIP_RATIO), int(memory_for(packed) / _TEXT))
 
 
 def _words(data: bytes) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
