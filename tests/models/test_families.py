@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import valuesparse as vs
+from valuesparse.models._families import Families
 
 
 class Closed(dict[int, int]):
@@ -100,3 +102,72 @@ def test_cycles_are_refused_in_any_order(pairs: list[tuple[int, int]]) -> None:
             graph.add_cpt(child, [parent])
             above[child] = parent
     assert graph.conditional == dict(enumerate(above))
+
+
+@given(
+    seed=st.integers(0, 100_000), n=st.integers(2, 12), most=st.integers(1, 5), late=st.booleans()
+)
+def test_cycles_of_several_parents_are_refused(seed: int, n: int, most: int, late: bool) -> None:
+    """A refused table changes nothing, whatever is wrong with it."""
+    rng = random.Random(seed)
+    graph = vs.FactorGraph([2] * n)
+    above: dict[int, list[int]] = {}
+    for child in rng.sample(range(n), n):
+        if late:
+            graph = pickle.loads(pickle.dumps(graph))
+        for _ in range(3):
+            parents = rng.sample([v for v in range(n) if v != child], min(most, n - 1))
+            found, left = set(parents), list(parents)
+            while left:
+                more = set(above.get(left.pop(), ())) - found
+                found |= more
+                left += more
+            if child in found:
+                with pytest.raises(ValueError, match=rf"own ancestor: {child} -> .*-> {child}$"):
+                    graph.add_cpt(child, parents)
+                continue
+            with pytest.raises(ValueError, match="must have shape"):
+                graph.add_cpt(child, parents, [0.5])
+            graph.add_cpt(child, parents)
+            above[child] = parents
+            break
+    assert {v: list(graph.parents(v)) for v in above} == above
+
+
+class Counted(dict[int, Any]):
+    """A dictionary that counts how often it is asked."""
+
+    asked = 0
+
+    def get(self, *key: Any) -> Any:
+        self.asked += 1
+        return super().get(*key)
+
+
+N = 3000
+#: Chains whose tables come in an order in which parents, or children, are far from each other.
+LINE = [(v, [v - 1]) for v in range(1, N)]
+ORDERS = {
+    "forwards": LINE,
+    "backwards": LINE[::-1],
+    "odd ones first": LINE[::2] + LINE[1::2],
+    "leaves first": [(2 * N + v, [N + v]) for v in range(N)]
+    + LINE
+    + [(N + v, [N - 1]) for v in range(N)],
+    "any": random.Random(0).sample(LINE, N - 1),
+    "between two": [*LINE, (N, [2 * N])]
+    + [(N + v, [N + v - 1, 2 * N + v]) for v in range(1, N)]
+    + [(2 * N + v, [N - 1]) for v in range(N)],
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_no_order_of_tables_takes_a_walk_for_each(order: str) -> None:
+    """In the worst of them a chain of 20,000 variables took a minute."""
+    families = Families()
+    families.above, families.below = above, below = Counted(), Counted()
+    for factor, (child, parents) in enumerate(ORDERS[order]):
+        assert not families.closes_cycle(child, tuple(parents))
+        families.add(factor, (*parents, child))
+    assert above.asked + below.asked < 50 * families.arcs
+    assert families.closes_cycle(0, (N - 1,))

@@ -13,6 +13,7 @@ from valuesparse.factors import Table
 from valuesparse.models import _drawing
 from valuesparse.models._blocks import Factors
 from valuesparse.models._checks import check_table
+from valuesparse.models._families import Families
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,26 +79,6 @@ class TableLearner(Protocol):
         """Return the log-table of each factor that was learnt, and how it went."""
 
 
-class _Families:
-    """Conditional tables by their variables: no call looks through all of them."""
-
-    __slots__ = ("own", "parents", "size")
-
-    def __init__(self) -> None:
-        #: The first table of each variable that has one.
-        self.own: dict[int, int] = {}
-        #: Variables that are the parent of another one.
-        self.parents: set[int] = set()
-        #: How many tables these are, several of one variable included.
-        self.size = 0
-
-    def add(self, factor: int, scope: tuple[int, ...]) -> None:
-        """Note a conditional table."""
-        self.own.setdefault(scope[-1], factor)
-        self.parents.update(scope[:-1])
-        self.size += 1
-
-
 class ConditionalFactors(Factors):
     """Factors, some of which are conditional tables."""
 
@@ -106,7 +87,7 @@ class ConditionalFactors(Factors):
     _learner: ClassVar[TableLearner]
 
     #: `conditional` by variable, as far as it was needed; None before.
-    _by_child: _Families | None
+    _by_child: Families | None
 
     #: How the last `fit` of this graph went; None before.
     fitted: Fit | None
@@ -174,8 +155,8 @@ class ConditionalFactors(Factors):
             raise ValueError(
                 f"variable {names[-1]!r} has a conditional table already, factor {families.own[v]}"
             )
-        if v in families.parents:
-            self._require_no_cycle(v, above)
+        if families.closes_cycle(v, above):
+            raise self._cycle(v, above)
         shape = self._shape(scope)
         if table is None:
             numbers: Floats = np.full(shape, 1.0 / shape[-1])
@@ -188,13 +169,15 @@ class ConditionalFactors(Factors):
         families.add(index, scope)
         return index
 
-    def _by_variable(self) -> _Families:
+    def _by_variable(self) -> Families:
         """Return the conditional tables by their variables; readers only fill `conditional`."""
         families = self._by_child
         if families is None or families.size != len(self.conditional):
-            families = self._by_child = _Families()
+            families = self._by_child = Families()
             for f in self.conditional:
-                families.add(f, self.factor(f).scope)
+                *parents, v = scope = self.factor(f).scope
+                families.closes_cycle(v, tuple(parents))
+                families.add(f, scope)
         return families
 
     def _rows(self, scope: tuple[int, ...], given: Array) -> Floats:
@@ -238,28 +221,21 @@ class ConditionalFactors(Factors):
             for v, x in zip(scope, states, strict=True)
         )
 
-    def _require_no_cycle(self, child: int, parents: tuple[int, ...]) -> None:
-        """Raise where a variable is among the ancestors of its own parents."""
-        own = self._by_variable().own
+    def _cycle(self, child: int, parents: tuple[int, ...]) -> ValueError:
+        """Return the error for a variable that is among the ancestors of its own parents."""
+        above = self._by_variable().above
         seen: dict[int, int] = dict.fromkeys(parents, child)
         left = list(parents)
-        while left:
-            v = left.pop()
-            if v == child:
-                path = [v]
-                while True:
-                    v = seen[v]
-                    path.append(v)
-                    if v == child:
-                        break
-                shown = " -> ".join(str(self.names[u]) for u in path)
-                raise ValueError(
-                    f"variable {self.names[child]!r} would be its own ancestor: {shown}"
-                )
-            for u in self.factor(own[v]).scope[:-1] if v in own else ():
+        while (v := left.pop()) != child:
+            for u in above.get(v, ()):
                 if u not in seen:
                     seen[u] = v
                     left.append(u)
+        path = [child, seen[child]]
+        while path[-1] != child:
+            path.append(seen[path[-1]])
+        shown = " -> ".join(str(self.names[u]) for u in path)
+        return ValueError(f"variable {self.names[child]!r} would be its own ancestor: {shown}")
 
     def conditional_tables(self, what: str) -> dict[int, int]:
         """Return the factor that is the conditional table of each variable, by numbers.
