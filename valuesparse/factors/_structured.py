@@ -133,11 +133,17 @@ class Structured(Factor):
         """Return the log-table of a factor of at most 26 variables; ValueError for a larger one."""
         if not self.has_table:
             raise ValueError(
-                f"{type(self).__name__} over {len(self.scope)} variables has no table: at most "
-                f"{_MOST_IN_TABLE} fit; use an engine that passes messages, such as "
+                f"{self.lacks_table()}; use an engine that passes messages, such as "
                 "infer(method='bp')"
             )
         return super().table(cardinalities)
+
+    def lacks_table(self) -> str:
+        """Return, for an error, that a factor of so many variables has no table."""
+        return (
+            f"{type(self).__name__} over {len(self.scope)} variables has no table: at most "
+            f"{_MOST_IN_TABLE} fit"
+        )
 
     def entropy(self, messages: Floats) -> float:
         """Return the entropy in nats of what `sum_product` has the marginals of.

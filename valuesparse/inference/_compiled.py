@@ -198,11 +198,13 @@ class Compiled:
         keep: bool = True,
         mass: bool = False,
         joint: tuple[int, ...] | None = None,
+        advice: str = ADVICE,
     ) -> tuple[Question, Slices, dict[int, Any]]:
         """Prepare a tree for a question; return it, its slices and all evidence.
 
         `keep`: the tree's messages, for the next question. `mass`: only log Z is asked for.
         `joint`: variables that a clique has to hold, of a new tree; any other has to be locked.
+        `advice`: what an error advises where the question is refused.
         """
         held, soft, given = self._evidence(evidence)
         some = [] if soft is None else soft.variables()
@@ -216,7 +218,7 @@ class Compiled:
         if joint is not None:
             return question, self._accepted(self._joint_slices(question, joint)), given
         self._release_others(tree if keep else None)
-        return question, self._accepted(self._slices(question)), given
+        return question, self._accepted(self._slices(question), advice), given
 
     def _evidence(
         self, evidence: Evidence | Known | None
@@ -368,10 +370,10 @@ class Compiled:
         )
 
     @staticmethod
-    def _accepted(slices: Slices | str) -> Slices:
+    def _accepted(slices: Slices | str, advice: str = ADVICE) -> Slices:
         """Return the slices of a question; MemoryLimitError where it is refused."""
         if isinstance(slices, str):
-            raise MemoryLimitError(f"{slices}: {ADVICE}")
+            raise MemoryLimitError(f"{slices}: {advice}")
         return slices
 
     def _conditioned_because(self, slices: Slices) -> str:

@@ -29,7 +29,7 @@ from valuesparse.inference._methods import (
 from valuesparse.inference._network import network_of
 from valuesparse.inference._pendant import Pendant, TakenApart, parts_of
 from valuesparse.inference._refusals import ADVICE, SearchGivenUp, check_states
-from valuesparse.inference._snapshots import snapshot_of
+from valuesparse.inference._snapshots import require_memory, snapshot_of
 from valuesparse.inference._watch import NOBODY, Watch
 from valuesparse.inference.junction_tree import JunctionTree
 from valuesparse.models import FactorGraph
@@ -400,6 +400,13 @@ def sample(
     memory_limit: int | None = None,
 ) -> npt.NDArray[np.int64]:
     """Return (count, n) samples."""
+    for i, factor in structured_factors(model).items():
+        if not factor.has_table:
+            raise ValueError(
+                f"factor {i}: {factor.lacks_table()}, and sampling needs one; use factors of fewer "
+                "variables, or infer(method='bp') for marginals, which needs none"
+            )
+    require_memory(model, "use factors of fewer variables: sampling needs tables")
     jt = JunctionTree._of_call(model, evidence, memory_limit, watch)
     found = jt._sample(count, generator, None, workers, watch)
     jt._keep()

@@ -24,7 +24,7 @@ from valuesparse.inference._loopy import two_passes
 from valuesparse.inference._memory import as_limit
 from valuesparse.inference._network import network_of
 from valuesparse.inference._questions import full_joints
-from valuesparse.inference._refusals import ADVICE, check_memory, impossible
+from valuesparse.inference._refusals import JOINTS, check_memory, impossible
 from valuesparse.inference._search import Search, within
 from valuesparse.inference._snapshots import magnitude_made, snapshot_of
 from valuesparse.inference._watch import NOBODY
@@ -167,7 +167,7 @@ def _asked(
     tree, gone = question.tree, -np.inf if logs else 0.0
     slices = slices_of(question, graph, limit, ASKED, _table_bytes(tree, sets))
     if isinstance(slices, str):
-        raise MemoryLimitError(f"{slices}: {ADVICE}")
+        raise MemoryLimitError(f"{slices}: {JOINTS}")
 
     def tables() -> Iterator[Array]:
         return full_joints(tree, sets, graph, gone)

@@ -22,7 +22,7 @@ from valuesparse.inference._conditioning import (
     masses,
     slices_of,
 )
-from valuesparse.inference._refusals import STATE_BYTES, bytes_of, impossible
+from valuesparse.inference._refusals import MASS, SAMPLES, STATE_BYTES, bytes_of, impossible
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
 from valuesparse.models._evidence import Evidence, Known
@@ -126,7 +126,7 @@ class Questions(Compiled):
     ) -> tuple[float, Slices]:
         """Return log Z, and the slices that it was put together from."""
         with self._lock:
-            question, slices, given = self._ask(evidence, watch, mass=True)
+            question, slices, given = self._ask(evidence, watch, mass=True, advice=MASS)
             log_z = answer(question, slices, workers).log_z
         if log_z == -np.inf:
             raise impossible(self._graph, bool(given))
@@ -233,7 +233,7 @@ class Questions(Compiled):
             )
         states = np.empty((count, n), dtype=np.int64)
         with self._lock:
-            question, slices, given = self._ask(evidence, watch)
+            question, slices, given = self._ask(evidence, watch, advice=SAMPLES)
             soft = question.soft
             if slices is WHOLE:
                 infeasible = self._draw(soft, generator, workers, watch, states)

@@ -12,6 +12,9 @@ from valuesparse.models import FactorGraph
 
 __all__ = [
     "ADVICE",
+    "JOINTS",
+    "MASS",
+    "SAMPLES",
     "STATE_BYTES",
     "SearchGivenUp",
     "as_graph",
@@ -30,6 +33,10 @@ STATE_BYTES = 32
 _SHOWN = 12
 
 ADVICE = "give evidence, raise memory_limit, or approximate with method='bp' (infer, decode)"
+#: The same where no method of theirs answers: for log Z, joints and samples.
+MASS = "give evidence, raise memory_limit, or take infer(method='bp').log_z or vs.bounds.log_z"
+JOINTS = "give evidence or raise memory_limit"
+SAMPLES = f"{JOINTS}; samples are exact, and no method approximates them"
 
 
 class SearchGivenUp(MemoryLimitError):

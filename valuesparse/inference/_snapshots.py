@@ -39,7 +39,7 @@ def magnitude_made(graph: FactorGraph) -> float:
     return 0.0 if kept is None else kept[1]
 
 
-def require_memory(graph: FactorGraph) -> None:
+def require_memory(graph: FactorGraph, advice: str = FEWER) -> None:
     """Refuse to make the tables of factors that have none, if they do not fit in memory."""
     asked, limit = tables_to_make(graph), _memory.default_memory_limit()
     if asked.size > limit:
@@ -48,5 +48,5 @@ def require_memory(graph: FactorGraph) -> None:
         raise MemoryLimitError(
             f"the tables to be made of {asked.number} factors need {size:.3g} bytes, above "
             f"half of what the machine has ({limit:.3g}); the largest is that of a {asked.kind} "
-            f"over {len(asked.scope)} variables ({', '.join(names)}); {FEWER}"
+            f"over {len(asked.scope)} variables ({', '.join(names)}); {advice}"
         )

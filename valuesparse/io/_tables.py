@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.factors import Table
+from valuesparse.errors import MemoryLimitError
+from valuesparse.factors import Factor, Structured, Table
+from valuesparse.factors._base import FEWER
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import append_tables
 
@@ -107,7 +109,7 @@ def factors_to_write(
     mentioned: set[int] = set()
     for i, factor in enumerate(graph.factors):
         mentioned.update(factor.scope)
-        yield factor.scope, graph.table_of(factor, i), f"factor {i}"
+        yield factor.scope, _table_to_write(graph, factor, i), f"factor {i}"
     for v, known in graph.evidence.items():
         if isinstance(known, np.ndarray):
             yield (v,), known, f"evidence on {graph.names[v]!r}"
@@ -122,6 +124,21 @@ def factors_to_write(
         for v in range(graph.n_variables):
             if v not in mentioned:
                 yield (v,), np.zeros(graph.cardinalities[v]), f"variable {graph.names[v]!r}"
+
+
+def _table_to_write(graph: FactorGraph, factor: Factor, index: int) -> Array:
+    """Return the log-table of a factor; an error says what works where it has none."""
+    if isinstance(factor, Structured) and not factor.has_table:
+        raise ValueError(
+            f"factor {index}: {factor.lacks_table()}, and only tables can be written; pickle the "
+            "graph, or use factors of fewer variables (infer(method='bp') needs no table)"
+        )
+    try:
+        table: Array = graph.table_of(factor, index)
+    except MemoryLimitError as error:
+        advice = "pickle the graph, or use factors of fewer variables: only tables can be written"
+        raise MemoryLimitError(f"factor {index}: {str(error).replace(FEWER, advice)}") from None
+    return table
 
 
 def lines_of_numbers(values: Sequence[Any] | npt.NDArray[Any], width: int) -> str:
