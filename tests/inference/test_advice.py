@@ -49,6 +49,16 @@ def test_log_z_has_methods_elsewhere() -> None:
     assert np.isfinite(vs.infer(graph, method="bp").log_z)
 
 
+def test_fewer_variables_help_where_the_tree_fits_without_their_joint() -> None:
+    graph = grid(5)
+    tree = vs.JunctionTree(graph)
+    for limit, fewer in ((SMALL, False), (tree.memory + 1000, True)):
+        tree = vs.JunctionTree(graph, memory_limit=limit)
+        with pytest.raises(vs.MemoryLimitError, match=r"give evidence or raise memory_limit$") as e:
+            tree.joint(range(9) if fewer else [0, 1])
+        assert ("ask for fewer variables, " in str(e.value)) == fewer
+
+
 @pytest.mark.parametrize("ask", [vs.infer, vs.decode])
 def test_marginals_and_the_best_states_are_approximated(
     ask: Callable[..., vs.Decoding | vs.GraphResult],

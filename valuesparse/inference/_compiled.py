@@ -28,6 +28,7 @@ from valuesparse.inference._kept import KeptTree, give_back, key_of, take
 from valuesparse.inference._memory import as_limit, show_bytes
 from valuesparse.inference._refusals import (
     ADVICE,
+    JOINTS,
     STATE_BYTES,
     SearchGivenUp,
     as_graph,
@@ -363,10 +364,11 @@ class Compiled:
         slices = slices_of(question, self._graph, limit, self._budget, 0.0 if fits else size)
         if fits or not isinstance(slices, str):
             return slices
+        fewer = "ask for fewer variables, " if self.memory <= limit else ""
         raise MemoryLimitError(
             f"the joint of {len(wanted)} variables needs {bytes_of(size)} beside "
-            f"{bytes_of(rest)} of a junction tree, above memory_limit={bytes_of(limit)}; ask for "
-            "fewer variables, give evidence or raise memory_limit"
+            f"{bytes_of(rest)} of a junction tree, above memory_limit={bytes_of(limit)}; "
+            f"{fewer}{JOINTS}"
         )
 
     @staticmethod
