@@ -36,9 +36,6 @@ class Abreast {
         const int most = d.in.c.per_edge ? static_cast<int>(vs::kAbreastEdges) : kMostLabels;
         return d.K <= most && d.g.n_tiles == 1 && !d.e.sparse_forward;
     }
-    // The same of draws, which go by the rows of one table.
-    static bool serves_draws(const D& d) { return !d.in.c.per_edge && serves(d); }
-
     // Lanes that have ended, or are none, take as long as others. Measured: side by side a position
     // takes so many hundredths of what it takes by rows.
     static bool pays(const Lane<D>* lanes, int m, int K) {
@@ -52,7 +49,7 @@ class Abreast {
     bool open(Lane<D>* lanes, int m, const Wanted<D>& wanted, const D& d, vs::Scratch& scratch) {
         const Keep keep = keep_ = wanted.keep;
         if (wanted.edges) edges_.open(*wanted.edges, lanes, m);
-        if (wanted.energies && !energies_.open(*wanted.depth, wanted.energies, d.K, scratch)) {
+        if (wanted.energies && !energies_.open(wanted.depth, wanted.energies, d.K, scratch)) {
             return false;
         }
         if (wanted.compared && Beside<D>::kFits && !beside_.open(*wanted.compared, d.K, scratch)) {
@@ -78,13 +75,15 @@ class Abreast {
         if (lane_row_) d.clear(lane_row_);
         step_ = keep == Keep::kBoth ? 2 * size_ : size_;
         kept_ = keep == Keep::kNothing ? nullptr : scratch.array<T>(step_ * rows_);
-        return scores_.open(d, scratch) && tables_.open(d, rows_, keep == Keep::kBoth, scratch) &&
-               y_ && row_ && lane_row_ && (kept_ != nullptr) == (keep != Keep::kNothing);
+        return scores_.open(d, scratch) &&
+               tables_.open(d, rows_, keep != Keep::kNothing, energies_.on(), scratch) && y_ &&
+               row_ && lane_row_ && (kept_ != nullptr) == (keep != Keep::kNothing);
     }
     // Whether all went well in lane r.
     bool well(int r) const { return well_[r]; }
-    // Forward messages of position i (K, N), where they are kept.
+    // Forward messages of position i (K, N), where they are kept; tables of the edges into it.
     const T* kept(int64_t i) const { return kept_ + i * step_; }
+    const T* kept_table(int64_t i) const { return i < rows_ ? tables_.kept(i) : nullptr; }
 
     // Forward messages. False: cancelled.
     bool forward(const Exact<D>& engine, const D& d, Ticker& ticker) {
@@ -175,7 +174,6 @@ class Abreast {
         for (int k = 0; k < d.K; ++k) lane_row_[k] = from[k * N + r];
         return lane_row_;
     }
-    // The sums of all lanes' messages, as log_sum() makes them.
     void sum_last(int K, const T* a) {
         V part[N];
         each<N>([&](auto j) VS_INLINE_LAMBDA { part[j] = V::set1(T(0)); });
@@ -397,7 +395,12 @@ class Abreast {
             V sum = V::set1(T(0)), sum_a = sum, sum_b = sum;
             T* const p = p_ + (kAtOnce - 1 - rows) * size_;
             if (MEETS && edges_.on()) edges_.rows(d, i, block(i), a_, psi_);
-            if (MEETS && energies_.on()) energies_.rows(block(i), a_);
+            if (MEETS && energies_.on()) {
+                energies_.rows(block(i), a_, [&](Wide* total) VS_INLINE_LAMBDA {
+                    if (i + 1 < rows_)
+                        tables_.energies(d, lanes_, m_, longest_, i + 1, block(i), a_, total);
+                });
+            }
             const V high = meet<PLAIN, MEETS>(d.K, block(i), scaled != 0, p, &sum, &sum_a, &sum_b);
             if (scaled) scale<PLAIN>(d.K, block(i) + size_, powers(high, scaled), a_);
             if (MEETS) {
@@ -470,17 +473,15 @@ class Abreast {
     }
 
     Lane<D>* lanes_ = nullptr;
-    int m_ = 0;
-    int64_t size_ = 0;               // numbers of one kind at a position
-    int longest_ = 0;                // lane
-    int64_t rows_ = 0, last_ = 0;    // positions; those with forward messages
-    T *y_ = nullptr, *a_ = nullptr;  // (K, N): what comes in, what goes out
-    T* psi_ = nullptr;               // (K, N): what is not kept
-    T* p_ = nullptr;                 // (kAtOnce, K, N): products
-    In* row_ = nullptr;              // (kAtOnce, Kp): marginals that nobody asked for
-    T* lane_row_ = nullptr;          // (Kp,): the row of one lane, 0 beyond K
-    T* kept_ = nullptr;              // (rows, 1 or 2, K, N): forward messages, local factors
-    int64_t step_ = 0;               // from one position's to the next
+    int m_ = 0, longest_ = 0;          // lanes, and the longest
+    int64_t size_ = 0;                 // numbers of one kind at a position
+    int64_t rows_ = 0, last_ = 0;      // positions; those with forward messages
+    T *y_ = nullptr, *a_ = nullptr;    // (K, N): what comes in, what goes out
+    T *psi_ = nullptr, *p_ = nullptr;  // (K, N): what is not kept; (kAtOnce, K, N): products
+    In* row_ = nullptr;                // (kAtOnce, Kp): marginals that nobody asked for
+    T* lane_row_ = nullptr;            // (Kp,): the row of one lane, 0 beyond K
+    T* kept_ = nullptr;                // (rows, 1 or 2, K, N): forward messages, local factors
+    int64_t step_ = 0;                 // from one position's to the next
     Keep keep_ = Keep::kNothing;
     ScoresAbreast<D> scores_;
     TablesAbreast<D> tables_;  // of edges that have one each

@@ -118,8 +118,8 @@ void PathCall::sample(const std::vector<int64_t>& some, bool may_cut) {
     // A table held at its floor may be felt in float32: messages one way do not tell.
     const bool alone = !(is_single(arithmetic_) && packing_[0].floored);
     const Cuts cuts = may_cut && alone ? cut_messages(order) : Cuts();
-    const int64_t together =
-        c_.n_labels <= kAbreast32 && !c_.per_edge ? sequences_together(c_, false) : 4;
+    const bool abreast = c_.n_labels <= (c_.per_edge ? kAbreastEdges : kAbreast32);
+    const int64_t together = abreast ? sequences_together(c_, false) : 4;
     const ForestPlan whole = plan_samples(c_, order, cuts, r_.threads, together, r_.size);
     std::vector<ChunkEnd> ends(cuts.chunk.size());
     std::vector<int64_t> into(cuts.chunk.size() * at(r_.size));

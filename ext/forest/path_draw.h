@@ -81,6 +81,7 @@ class DrawsAbreast {
         table_ = scratch.array<T>(kTable * kTable);
         if (!column_ || !row_ || !weight_ || !until_ || !one_ || !table_) return false;
         d.ones(row_ + d.Kp);
+        if (d.in.c.per_edge) return true;  // row() is told the tables
         messages_ =
             by == DrawsBy::kRows ? d.row_message(0, 0, nullptr) : d.column_message(0, 0, nullptr);
         for (int k = 0; looks_up(d) && k < d.K; ++k) {
@@ -96,8 +97,8 @@ class DrawsAbreast {
         return each_;
     }
     // k[r]: the state that draw() finds in lane r with u[r], out of a (K, N) times the message from
-    // state k[r], or from none, -1.
-    VS_INLINE void row(const D& d, const T* a, const double* u, int* k) {
+    // state k[r], or from none, -1. `tables` (K, K, N): of edges that have one each, or null.
+    VS_INLINE void row(const D& d, const T* a, const T* tables, const double* u, int* k) {
         if constexpr (Lookup<T>::kThere) {
             int least = k[0];
             for (int r = 1; r < N; ++r) least = k[r] < least ? k[r] : least;
@@ -109,9 +110,13 @@ class DrawsAbreast {
                                     : row_of_few<1>(d, a, message, u, k);
             }
         }
-        const T* messages[N];
-        read_messages(d, k, messages);
-        weave<T, N>(messages, d.K, column_);
+        if (messages_) {
+            const T* messages[N];
+            read_messages(d, k, messages);
+            weave<T, N>(messages, d.K, column_);
+        } else {
+            columns_of(d.K, tables, k);
+        }
         const auto message = [&](int j) VS_INLINE_LAMBDA { return V::load(column_ + j * N); };
         if (d.K <= kBlock) return row_of_few<1>(d, a, message, u, k);
         if (d.K <= 2 * kBlock) return row_of_few<2>(d, a, message, u, k);
@@ -119,7 +124,13 @@ class DrawsAbreast {
     }
 
   private:
-    bool looks_up(const D& d) const { return Lookup<T>::kThere && d.K <= kTable; }
+    bool looks_up(const D& d) const { return messages_ && Lookup<T>::kThere && d.K <= kTable; }
+    void columns_of(int K, const T* tables, const int* next) {
+        for (int r = 0; r < N; ++r) {
+            const T* const from = next[r] < 0 ? nullptr : tables + int64_t{next[r]} * N + r;
+            for (int64_t l = 0; l < K; ++l) column_[l * N + r] = from ? from[l * K * N] : T(1);
+        }
+    }
     void read_messages(const D& d, const int* next, const T** messages) const {
         for (int r = 0; r < N; ++r) {
             messages[r] = next[r] < 0 ? row_ + d.Kp : messages_ + next[r] * int64_t{d.Kp};
@@ -261,9 +272,9 @@ class DrawsAbreast {
         }
     }
 
-    T *column_, *each_, *row_;  // (K, N) messages side by side, a row; (2, Kp) a row, and ones
-    T* table_;                  // (kTable, kTable) messages, by entry and state
-    const T* messages_;         // (K, Kp) the same, by state
+    T *column_, *each_, *row_;     // (K, N) messages side by side, a row; (2, Kp) a row, and ones
+    T* table_;                     // (kTable, kTable) messages, by entry and state
+    const T* messages_ = nullptr;  // (K, Kp) the same, by state; null: there is a table an edge
     double *weight_, *until_, *one_;
 };
 
@@ -292,7 +303,7 @@ class SamplesAbreast<D, true> {
     // False: no memory.
     bool open(const D& d, int64_t size, DrawsBy by, vs::Scratch& scratch) {
         size_ = size;
-        on_ = 2 * size > N && Abreast<D>::serves_draws(d);
+        on_ = 2 * size > N && !d.in.c.per_edge && Abreast<D>::serves(d);
         return !on_ || draws_.open(d, by, scratch);
     }
     // Draws from row a, where the state next to it is known or, null, none is. Numbers of one
@@ -311,7 +322,7 @@ class SamplesAbreast<D, true> {
                 u[r] = uniforms[own * apart];
                 k[r] = next ? static_cast<int>(next[own * next_apart]) : -1;
             }
-            draws_.row(d, in_each, u, k);
+            draws_.row(d, in_each, nullptr, u, k);
             for (int r = 0; r < m; ++r) states[(x + r) * states_apart] = k[r];
             if (size_ - x <= N) return size_;
         }

@@ -102,10 +102,11 @@ class EnergiesBeside {
     using Wide = Vec<double>;
     static constexpr int N = Vec<T>::N;
 
-    bool on() const { return depth_ != nullptr; }
-    // `energies` (N,): as those of Request. False: no memory.
-    bool open(const Depth<D>& depth, double* energies, int K, vs::Scratch& scratch) {
-        depth_ = &depth;
+    bool on() const { return energies_ != nullptr; }
+    // `energies` (N,): as those of Request; null `depth`: of edges that have a table each. False:
+    // no memory.
+    bool open(const Depth<D>* depth, double* energies, int K, vs::Scratch& scratch) {
+        depth_ = depth;
         energies_ = energies;
         y_ = scratch.array<T>(static_cast<int64_t>(N) * K);
         return y_ != nullptr;
@@ -116,17 +117,19 @@ class EnergiesBeside {
         step_[r] = position < 0 ? 0 : 1;
         to_[r] = position < 0 ? unused_ + r : energies_ + position;
     }
-    // Forward messages of a position, and what comes back to it.
-    VS_INLINE void rows(const T* alpha, const T* outgoing) {
-        depth_->dots_abreast(alpha, outgoing, y_, total_);
+    // Forward messages of a position, and what comes back to it; own(total): of tables of edges.
+    template <class F>
+    VS_INLINE void rows(const T* alpha, const T* outgoing, F own) {
+        depth_ ? depth_->dots_abreast(alpha, outgoing, y_, total_) : own(total_);
     }
     VS_INLINE void masses(Vec<T> sum) {
         Wide mass[kWidened<double, T>];
         widen_to(sum, mass);
         double energy[N];
-        const Wide shift = Wide::set1(depth_->shift());
+        const Wide shift = Wide::set1(depth_ ? depth_->shift() : 0.0);
         each<kWidened<double, T>>([&](auto q) VS_INLINE_LAMBDA {
-            (shift - total_[q] / mass[q]).store(energy + q * Wide::N);
+            const Wide mean = total_[q] / mass[q];
+            (depth_ ? shift - mean : mean).store(energy + q * Wide::N);
         });
         each<N>([&](auto r) VS_INLINE_LAMBDA {
             *to_[r] = energy[r];
@@ -138,7 +141,7 @@ class EnergiesBeside {
     const Depth<D>* depth_ = nullptr;
     double* energies_ = nullptr;
     T* y_ = nullptr;  // (K, N)
-    Wide total_[kWidened<double, T>];
+    Wide total_[kWidened<double, T>] = {};
     double* to_[N];
     int64_t step_[N];
     double unused_[N];

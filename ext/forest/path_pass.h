@@ -127,10 +127,10 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
             wanted.compared = pass->compared;
             // Where energies are all that is wanted of edges, they are made on the way back.
             answered = pass->energies && !sums && !pass->pairwise && !pass->log_left &&
-                       d.sums_without_transition() && depth.serves_abreast();
+                       (d.in.c.per_edge || (d.sums_without_transition() && depth.serves_abreast()));
             if (answered) {
                 wanted.energies = pass->energies;
-                wanted.depth = &depth;
+                wanted.depth = d.in.c.per_edge ? nullptr : &depth;
             } else if (edges) {
                 if (!sink.open(d, m, true, scratch)) return end_all(vs::kNoMemory);
                 wanted.edges = &sink;

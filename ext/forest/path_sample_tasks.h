@@ -136,7 +136,7 @@ class SampleTasks {
     // Returns how many, or -1: stopped.
     int abreast(int64_t* item, int m) {
         constexpr int N = Abreast<D>::N;
-        if (!know_alone(d_) || !Abreast<D>::serves_draws(d_)) return m;
+        if (!know_alone(d_) || !Abreast<D>::serves(d_)) return m;
         int left = 0;
         for (int first = 0; first < m; first += N) {
             const int size = m - first < N ? m - first : N;
@@ -167,7 +167,8 @@ class SampleTasks {
         Abreast<D> group;
         DrawsAbreast<D> draws;
         if (!draws.open(d_, DrawsBy::kColumns, scratch_) ||
-            !group.open(lanes, m, Wanted<D>{Keep::kForward}, d_, scratch_)) {
+            !group.open(lanes, m, Wanted<D>{Keep::kForward}, d_, scratch_) ||
+            (c_.per_edge && !group.kept_table(0))) {
             return true;
         }
         if (!group.forward(engine_, d_, ticker_)) return false;
@@ -241,7 +242,8 @@ class SampleTasks {
             for (int64_t i = top - 1; i >= end; --i) {
                 for (int64_t x = 0; x < size; ++x) {
                     if (!ticker_.go_on(m)) return false;
-                    draw_row(draws, group.kept(i), x * n + i, uniforms, states, mask, next + x * N);
+                    draw_row(draws, group.kept(i), group.kept_table(i + 1), x * n + i, uniforms,
+                             states, mask, next + x * N);
                 }
             }
             for (int r = 0; r < m; ++r) {
@@ -252,7 +254,7 @@ class SampleTasks {
         }
         return true;
     }
-    VS_INLINE void draw_row(DrawsAbreast<D>& draws, const T* a, int64_t at,
+    VS_INLINE void draw_row(DrawsAbreast<D>& draws, const T* a, const T* tables, int64_t at,
                             const double* const* uniforms, int64_t* const* states,
                             const int64_t* mask, int* next) {
         constexpr int N = Abreast<D>::N;
@@ -265,7 +267,7 @@ class SampleTasks {
                 VS_PREFETCH_WRITE(states[r] + ((at - kAhead) & mask[r]));
             }
         }
-        draws.row(d_, a, u, next);
+        draws.row(d_, a, tables, u, next);
         each<N>([&](auto r) VS_INLINE_LAMBDA { states[r][at & mask[r]] = next[r]; });
     }
 

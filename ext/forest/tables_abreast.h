@@ -22,18 +22,23 @@ class TablesAbreast {
     using In = typename D::In;
     using V = Vec<T>;
     using S = Vec<In>;
+    using Wide = Vec<double>;
     static constexpr int N = V::N;
 
     bool on() const { return e_ != nullptr; }
-    // For `rows` positions; BOTH: they are passed through both ways. False: no memory.
-    bool open(const D& d, int64_t rows, bool both, vs::Scratch& scratch) {
+    // For `rows` positions; `again`: they are asked for when messages have gone forward. False: no
+    // memory.
+    bool open(const D& d, int64_t rows, bool again, bool energies, vs::Scratch& scratch) {
         if (!d.in.c.per_edge) return true;
         size_ = static_cast<int64_t>(d.K) * d.K * N;
-        kept_ = both && rows * size_ * static_cast<int64_t>(sizeof(T)) <= kMostKept;
+        kept_ = again && rows * size_ * static_cast<int64_t>(sizeof(T)) <= kMostKept;
         e_ = scratch.array<T>((kept_ ? rows : 1) * size_);
-        x_ = D::kNarrows ? scratch.array<In>(size_) : reinterpret_cast<In*>(e_);
-        return e_ != nullptr && x_ != nullptr;
+        x_ = D::kNarrows || energies ? scratch.array<In>(size_) : reinterpret_cast<In*>(e_);
+        column_ = energies ? scratch.array<double>(static_cast<int64_t>(d.K) * N) : nullptr;
+        return e_ != nullptr && x_ != nullptr && (column_ != nullptr) == energies;
     }
+    // Those of the edges into position i (K, K, N), or null: they are not kept.
+    const T* kept(int64_t i) const { return kept_ ? e_ + i * size_ : nullptr; }
     // y of position i from a of the one before; adds what the tables were divided by.
     template <class L>
     void forward(const D& d, const L* lanes, int m, int longest, int64_t i, const T* a, T* y,
@@ -59,23 +64,62 @@ class TablesAbreast {
         for (int l = 0; l < d.K; ++l, e += d.K * N) row(d.K, e, a).store(y + l * N);
     }
 
+    // total = sum_k sum_l a(l) E(l, k) g(k) t(l, k) of the edges into position i, from which
+    // backward() has just come: the operations of edge_energy().
+    template <class L>
+    void energies(const D& d, const L* lanes, int m, int longest, int64_t i, const T* a, const T* g,
+                  Wide* total) {
+        weave_scores(d, lanes, m, longest, i);
+        const int64_t width = static_cast<int64_t>(d.K) * N;
+        for (int64_t j = 0; j < width; j += Wide::N) Wide::set1(0.0).store(column_ + j);
+        const T* e = kept_ ? e_ + i * size_ : e_;
+        const In* t = x_;
+        for (int l = 0; l < d.K; ++l) {
+            const V own = V::load(a + l * N);
+            for (int64_t j = 0; j < width; j += N, e += N, t += N) {
+                Wide p[kWide], score[kWide];
+                widen_to(own * V::load(e) * V::load(g + j), p);
+                each<kScores>([&](auto q) VS_INLINE_LAMBDA {
+                    widen_to(S::load(t + q * S::N), score + q * kWidened<double, In>);
+                });
+                each<kWide>([&](auto q) VS_INLINE_LAMBDA {
+                    double* const to = column_ + j + q * Wide::N;
+                    const Wide more = Wide::where_positive(p[q], p[q], p[q] * score[q]);
+                    (Wide::load(to) + more).store(to);
+                });
+            }
+        }
+        each<kWide>([&](auto q) VS_INLINE_LAMBDA { total[q] = Wide::set1(0.0); });
+        for (int64_t j = 0; j < width; j += N) {
+            each<kWide>([&](auto q) VS_INLINE_LAMBDA {
+                total[q] = total[q] + Wide::load(column_ + j + q * Wide::N);
+            });
+        }
+    }
+
   private:
     // Tables beyond this are made again on the way back.
     static constexpr int64_t kMostKept = int64_t{4} << 20;
-    static constexpr int kScores = N / S::N;
+    static constexpr int kScores = N / S::N, kWide = kWidened<double, T>;
 
-    // The tables of the edges into position i; lanes that have ended go on with the longest.
+    // x_: the scores of the edges into position i; lanes that have ended go on with the longest.
     template <class L>
-    const T* make(const D& d, const L* lanes, int m, int longest, int64_t i, double* shifts) {
-        const int64_t entries = static_cast<int64_t>(d.K) * d.K;
+    void weave_scores(const D& d, const L* lanes, int m, int longest, int64_t i) {
         const In* from[N];
         for (int r = 0; r < N; ++r) {
             const L& s = lanes[r < m && i < lanes[r].n ? r : longest];
             from[r] = d.in_edge(s.edge + i - 1);
         }
+        weave<In, N>(from, static_cast<int64_t>(d.K) * d.K, x_);
+    }
+    // Their exponentials.
+    template <class L>
+    const T* make(const D& d, const L* lanes, int m, int longest, int64_t i, double* shifts) {
+        const int64_t entries = static_cast<int64_t>(d.K) * d.K;
         T* const e = kept_ ? e_ + i * size_ : e_;
-        In* const x = D::kNarrows ? x_ : reinterpret_cast<In*>(e);
-        weave<In, N>(from, entries, x);
+        if (!D::kNarrows && !column_) x_ = reinterpret_cast<In*>(e);
+        const In* const x = x_;
+        weave_scores(d, lanes, m, longest, i);
         S top[kScores];
         largest(x, entries, top);
         for (int64_t j = 0; j < entries; ++j) entry(x + j * N, top).store(e + j * N);
@@ -148,8 +192,9 @@ class TablesAbreast {
 
     int64_t size_ = 0;
     bool kept_ = false;
-    T* e_ = nullptr;   // (rows or 1, K, K, N)
-    In* x_ = nullptr;  // (K, K, N) where T narrows
+    T* e_ = nullptr;            // (rows or 1, K, K, N)
+    In* x_ = nullptr;           // (K, K, N) scores; in e_ where they are not needed beside it
+    double* column_ = nullptr;  // (K, N) where energies are wanted
 };
 
 }  // namespace VS_NS

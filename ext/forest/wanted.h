@@ -17,7 +17,7 @@ struct Wanted {
     const vs::Comparison* compared = nullptr;  // with what marginals are, which are not kept then
     const EdgeSink<D>* edges = nullptr;        // keeps what answers about edges are made of
     double* energies = nullptr;                // as those of Request, made with `depth`
-    const Depth<D>* depth = nullptr;
+    const Depth<D>* depth = nullptr;           // null: of edges that have a table each
 };
 
 }  // namespace VS_NS

@@ -1,6 +1,6 @@
 #include <algorithm>
+#include <exception>
 #include <memory>
-#include <new>
 #include <numeric>
 
 #include "core/at.h"
@@ -14,7 +14,10 @@ namespace vs::higher {
 namespace {
 
 const SimdApi* g_simd = nullptr;
-const Level& level() { return at_level<Level>(g_simd->level()); }
+// Rows of a single label are not worth vectors.
+const Level& level_of(const LongerModel& m) {
+    return at_level<Level>(m.longest && m.labels == 1 ? VS_LEVEL_SCALAR : g_simd->level());
+}
 
 enum Stop : int { kNothing, kAsked, kMemory };
 
@@ -33,7 +36,8 @@ class Call {
         : m_(model),
           ask_(ask),
           control_(control),
-          tables_(model, ask, level()),
+          level_(level_of(model)),
+          tables_(model, ask, level_),
           job_{model, ask, tables_.packed(), control},
           spaces_(at(std::max(1, threads))),
           refused_(at(model.sequences)),
@@ -41,7 +45,8 @@ class Call {
         const int64_t B = model.sequences, K = model.labels;
         if (!model.longest) together_ = together(K * K * tables_.packed().kp);
         if (ask.expected) {
-            for (int64_t task = 0; task <= ask.chunks; ++task) first_.push_back(B * task / ask.chunks);
+            for (int64_t task = 0; task <= ask.chunks; ++task)
+                first_.push_back(B * task / ask.chunks);
             return;
         }
         const int64_t step = model.longest ? K * K + model.longest * K : K * K * K;
@@ -99,6 +104,7 @@ class Call {
     const LongerModel& m_;
     const LongerRequest& ask_;
     Control* control_;
+    const Level& level_;
     Tables tables_;
     Job job_;
     int together_ = 1;
@@ -122,7 +128,7 @@ class Call {
     void guard(F f) {
         try {
             f();
-        } catch (const std::bad_alloc&) {
+        } catch (const std::exception&) {  // a length that no memory has is none of bad_alloc's
             control_->stop.store(kMemory);
         }
     }
@@ -154,7 +160,7 @@ class Call {
             int64_t lengths[Group::kMost], size = 0;
             while (group.count < together_ && i < order.size()) {
                 lengths[group.count] = length(order[i]);
-                const int64_t wanted = level().second_space(job_, lengths, group.count + 1);
+                const int64_t wanted = level_.second_space(job_, lengths, group.count + 1);
                 if (group.count > 0 && wanted > kHeldTogether) break;
                 size = wanted;
                 group.sequence[group.count++] = order[i++];
@@ -165,8 +171,7 @@ class Call {
     // What an empty sequence has: one way through it.
     void nothing(int64_t s) const {
         ask_.log_z[s] = 0.0;
-        for (int64_t r = 1; r < ask_.n_best; ++r)
-            ask_.log_z[r * m_.sequences + s] = kNever;
+        for (int64_t r = 1; r < ask_.n_best; ++r) ask_.log_z[r * m_.sequences + s] = kNever;
         if (ask_.entropy) ask_.entropy[s] = 0.0;
     }
     void finish(int64_t s, bool refused) {
@@ -180,22 +185,28 @@ class Call {
     void answer_second(Group* group, int64_t task, Space& space, double* numbers, bool caller) {
         if (ask_.best) return rank_second(group, numbers, caller);
         double* const counts = ask_.expected ? space.counts.data() : nullptr;
-        level().second(job_, group, counts, numbers, caller);
+        level_.second(job_, group, counts, numbers, caller);
         if (stopped()) return;
         for (int j = 0; j < group->count && ask_.size > 0; ++j) {
             const int64_t s = group->sequence[j];
             if (group->refused[j]) continue;
-            group->refused[j] = !(length(s) > 1 ? draw_second(job_, s, group->forward[j])
+            group->refused[j] = !(length(s) > 1 ? draw_second(job_, s, group->forward[j], caller)
                                                 : draw_label(job_, s, group->forward[j]));
         }
-        if (counts) {
-            // Counts are of all together, or of none.
-            const bool all = std::none_of(group->refused, group->refused + group->count,
-                                          [](bool refused) { return refused; });
-            if (all) tables_.add_expected(counts, expected(task));
+        if (stopped()) return;
+        Group fine;
+        for (int j = 0; j < group->count; ++j) {
+            if (!group->refused[j]) fine.sequence[fine.count++] = group->sequence[j];
+        }
+        if (counts && fine.count < group->count) {
+            // They are of all together: once more of those that are right.
             std::fill(space.counts.begin(), space.counts.end(), 0.0);
-            for (int j = 0; j < group->count; ++j) finish(group->sequence[j], !all);
-            return;
+            if (fine.count > 0) level_.second(job_, &fine, counts, numbers, caller);
+            if (stopped()) return;
+        }
+        if (counts) {
+            tables_.add_expected(counts, expected(task));
+            std::fill(space.counts.begin(), space.counts.end(), 0.0);
         }
         for (int j = 0; j < group->count; ++j) finish(group->sequence[j], group->refused[j]);
     }
@@ -206,7 +217,7 @@ class Call {
             pairs.sequence[pairs.count] = group->sequence[pairs.count];
             ++pairs.count;
         }
-        if (pairs.count > 0) level().second_best(job_, &pairs, numbers, caller);
+        if (pairs.count > 0) level_.second_best(job_, &pairs, numbers, caller);
         for (int j = 0; j < group->count && !stopped(); ++j) {
             const int64_t s = group->sequence[j];
             position_[at(s)] =
@@ -218,16 +229,18 @@ class Call {
     void answer_segments(int64_t s, int64_t task, Space& space, bool caller) {
         Segments lattice;
         lattice.sequence = s;
-        double* const numbers = space.of(level().segment_space(job_, length(s)));
+        double* const numbers = space.of(level_.segment_space(job_, length(s)));
         if (ask_.best) {
-            level().segments_best(job_, &lattice, numbers, caller);
+            level_.segments_best(job_, &lattice, numbers, caller);
             if (!stopped()) position_[at(s)] = BestWays(job_, caller).segments(lattice);
             return finish(s, false);
         }
         double* const counts = ask_.expected ? space.counts.data() : nullptr;
-        level().segments(job_, &lattice, counts, numbers, caller);
+        level_.segments(job_, &lattice, counts, numbers, caller);
         if (stopped()) return;
-        if (!lattice.refused && ask_.size > 0) lattice.refused = !draw_segments(job_, lattice);
+        if (!lattice.refused && ask_.size > 0)
+            lattice.refused = !draw_segments(job_, lattice, caller);
+        if (stopped()) return;
         if (counts) {
             if (!lattice.refused) tables_.add_expected(counts, expected(task));
             std::fill(space.counts.begin(), space.counts.end(), 0.0);

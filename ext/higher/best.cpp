@@ -28,13 +28,6 @@ int64_t first_best(const double* values, int64_t n, double score) {
 
 }  // namespace
 
-bool BestWays::go_on() {
-    if (job_.control->stop.load(std::memory_order_relaxed)) return false;
-    if (!caller_ || !job_.control->poll || !job_.control->poll(job_.control->arg)) return true;
-    job_.control->stop.store(1);
-    return false;
-}
-
 // The best ways, of which `heads` offers what may come before a node that was taken, and `write`
 // writes one from its first node, which stands at `first`, on.
 template <class Heads, class Write>
@@ -42,7 +35,7 @@ void BestWays::rank(int64_t s, Frontier& frontier, int64_t first, Heads heads, W
     const int64_t total = m_.offset[m_.sequences];
     const int64_t begin = m_.offset[s], n = m_.offset[s + 1] - begin;
     for (int64_t r = 0; r < ask_.n_best;) {
-        if (!go_on()) return;
+        if (!go_on(job_.control, caller_)) return;
         const int64_t i = frontier.take();
         int64_t* y = ask_.best + r * total + begin;
         double& score = ask_.log_z[r * m_.sequences + s];
@@ -67,7 +60,8 @@ int64_t BestWays::one_label(int64_t s) {
     for (int64_t k = 0; k < K; ++k)
         frontier.offer(m_.start[k] + m_.unary[at_row + k] + m_.end[k], 0, k, -1);
     rank(
-        s, frontier, 0, [](int64_t) {}, [&](int64_t i, int64_t* y) { *y = frontier.taken(i).state; });
+        s, frontier, 0, [](int64_t) {},
+        [&](int64_t i, int64_t* y) { *y = frontier.taken(i).state; });
     return ask_.log_z[s] > kNever ? -1 : 0;
 }
 
@@ -136,7 +130,7 @@ int64_t BestWays::second(int64_t s, const double* scores) {
 // States are the label at the first position of a segment, -1 at the others. Nodes are ends of
 // segments with their labels; what comes before one is the end of the segment before it.
 int64_t BestWays::segments(const Segments& lattice) {
-    const int64_t K = m_.labels, L = m_.longest, kp = job_.packed.kp, s = lattice.sequence;
+    const int64_t K = m_.labels, L = lattice.most, kp = job_.packed.kp, s = lattice.sequence;
     const int64_t n = m_.offset[s + 1] - m_.offset[s];
     const double *const last = lattice.ended + n * kp, *const table = m_.transition;
     if (dead(last, 1, K, kp)) {

@@ -8,7 +8,8 @@ namespace vs::higher {
 
 class BestWays {
   public:
-    BestWays(const Job& job, bool caller) : job_(job), m_(job.model), ask_(job.ask), caller_(caller) {}
+    BestWays(const Job& job, bool caller)
+        : job_(job), m_(job.model), ask_(job.ask), caller_(caller) {}
 
     // Return the first position where nothing is possible, or -1. Of chains of order 2:
     int64_t second(int64_t s, const double* scores);
@@ -18,7 +19,6 @@ class BestWays {
   private:
     template <class Heads, class Write>
     void rank(int64_t s, class Frontier& frontier, int64_t first, Heads heads, Write write);
-    bool go_on();
 
     const Job& job_;
     const LongerModel& m_;

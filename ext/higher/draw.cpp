@@ -1,6 +1,7 @@
 // Samples from the end, by messages from the beginning.
 #include "higher/draw.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -8,6 +9,8 @@
 
 namespace vs::higher {
 namespace {
+
+int64_t samples_between_polls(int64_t n) { return std::max<int64_t>(1, (1 << 14) / n); }
 
 // The index of weights x (n,) that a uniform number falls on, never one without weight; -1: there
 // is none.
@@ -28,7 +31,7 @@ int64_t pick(const double* x, int64_t n, double uniform) {
 }  // namespace
 
 // The last pair, then each label given the two after it.
-bool draw_second(const Job& job, int64_t s, const double* forward) {
+bool draw_second(const Job& job, int64_t s, const double* forward, bool caller) {
     const LongerModel& m = job.model;
     const int64_t K = m.labels, kp = job.packed.kp, size = K * kp, total = m.offset[m.sequences];
     const int64_t n = m.offset[s + 1] - m.offset[s];
@@ -36,7 +39,9 @@ bool draw_second(const Job& job, int64_t s, const double* forward) {
     for (int64_t k = 0; k < K; ++k) {
         for (int64_t f = 0; f < K; ++f) last[at(k * K + f)] = forward[(n - 2) * size + f * kp + k];
     }
+    const int64_t every = samples_between_polls(n);
     for (int64_t j = 0; j < job.ask.size; ++j) {
+        if (j % every == every - 1 && !go_on(job.control, caller)) return false;
         const double* u = job.ask.uniforms + j * total + m.offset[s];
         int64_t* y = job.ask.samples + j * total + m.offset[s];
         const int64_t pair = pick(last.data(), K * K, u[n - 1]);
@@ -55,12 +60,14 @@ bool draw_second(const Job& job, int64_t s, const double* forward) {
 }
 
 // Two numbers for each segment, of which there are no more than positions: its label, its length.
-bool draw_segments(const Job& job, const Segments& lattice) {
+bool draw_segments(const Job& job, const Segments& lattice, bool caller) {
     const LongerModel& m = job.model;
-    const int64_t K = m.labels, L = m.longest, kp = job.packed.kp, s = lattice.sequence;
+    const int64_t K = m.labels, L = lattice.most, kp = job.packed.kp, s = lattice.sequence;
     const int64_t total = m.offset[m.sequences], n = m.offset[s + 1] - m.offset[s];
     std::vector<double> x(at(L)), labels(at(K));
+    const int64_t every = samples_between_polls(n);
     for (int64_t j = 0; j < job.ask.size; ++j) {
+        if (j % every == every - 1 && !go_on(job.control, caller)) return false;
         const double* u = job.ask.uniforms + 2 * (j * total + m.offset[s]);
         int64_t* y = job.ask.samples + j * total + m.offset[s];
         std::fill(y, y + n, int64_t{-1});

@@ -17,8 +17,8 @@ struct LongerModel {
     const double* unary = nullptr;       // (N, K)
     const double* transition = nullptr;  // (K, K, K) [before, from, to]; of segments (K, K)
     const double *start = nullptr, *end = nullptr;  // (K,)
-    const double* first = nullptr;  // (K, K) of the first two labels, of chains of order 2
-    int64_t longest = 0;            // of segments: 0 in a chain of order 2
+    const double* first = nullptr;     // (K, K) of the first two labels, of chains of order 2
+    int64_t longest = 0;               // of segments: 0 in a chain of order 2
     const double* duration = nullptr;  // (longest, K) of segments by their length, or null
     const double* segment = nullptr;   // (N, longest, K) by their first position, too, or null
 };

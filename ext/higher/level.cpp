@@ -13,13 +13,13 @@ int64_t padded(int64_t labels) {
 
 void exponentials(const double* x, double shift, int64_t n, int64_t np, double* out) {
     using V = Vec<double>;
-    const V taken = V::set1(shift);
+    const V taken = V::set1(shift), least = V::set1(vs::higher::kLeastTableLog);
     for (int64_t k = 0; k < np; k += V::N) {
         const int64_t left = n - k;
         const V own = left >= V::N ? V::load(x + k)
                       : left > 0   ? V::load_part(x + k, static_cast<int>(left), -INFINITY)
                                    : V::set1(-INFINITY);
-        exp_or_zero(own - taken).store(out + k);
+        exp_above(least, own - taken).store(out + k);
     }
 }
 

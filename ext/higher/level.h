@@ -1,6 +1,8 @@
 // The passes of a SIMD level, in one table that higher/level.cpp fills, and what they work on.
 #pragma once
 
+#include <cmath>
+
 #include "higher/higher.h"
 
 namespace vs::higher {
@@ -11,17 +13,21 @@ struct Packed {
     int64_t kp = 0;
     // Order 2: [from][before][to] and [from][to][before]; segments: [from][to] and [to][from].
     const double *up = nullptr, *down = nullptr;
-    const double* scored = nullptr;  // up times its logarithm
-    const double* first = nullptr;   // (K, kp) of the first two labels, order 2
+    const double* scored = nullptr;         // up times its logarithm
+    const double* first = nullptr;          // (K, kp) of the first two labels, order 2
     double shift = 0.0, first_shift = 0.0;  // taken from the scores before
-    bool mild = false;                      // no entry but zeros is below kMild
+    double lost = -INFINITY;                // the largest score less that which counts as -inf
 };
 
-// Underflow takes less than 1e-200 of a message that has a number above kLeast, its neighbours
-// being about one; where the two directions share less than kLeast they are refused, too.
+// Messages from the beginning lose nothing: scores further below the largest than these count as
+// -inf, of a table and of a label, and a message with a number below kHeld that is not 0 is
+// refused. Factors are at most 1, so all ways through what counts as -inf have K^n e^lost together
+// at most: that has to be e^-40 of the sum of the others.
+constexpr double kLeastTableLog = -150.0, kLeastLabelLog = -200.0, kHeld = 1e-150;
+constexpr double kUnseen = 40.0;
+// Underflow of messages from the end takes less than 1e-200 of one that has a number above kLeast,
+// its neighbours being about one; they are refused where the two directions share less.
 constexpr double kLeast = 1e-100;
-// Numbers above kHeld times two above kMild do not vanish.
-constexpr double kHeld = 1e-150, kMild = 1e-60, kMildLog = -138.0;
 
 // Sequences that advance together, the longest first.
 struct Group {
@@ -39,7 +45,8 @@ struct Group {
 struct Segments {
     int64_t sequence = 0;
     bool refused = false;
-    // Of segments (n, longest, kp), by first position and length - 1; of boundaries (n + 1, kp).
+    int64_t most = 0;  // positions of a segment
+    // Of segments (n, most, kp), by first position and length - 1; of boundaries (n + 1, kp).
     const double *weight = nullptr, *weight_top = nullptr;
     const double *ended = nullptr, *entry = nullptr, *entry_log = nullptr;
 };
@@ -51,9 +58,17 @@ struct Job {
     Control* control;
 };
 
+// False: the call is stopped. The calling thread polls.
+inline bool go_on(Control* control, bool caller) {
+    if (control->stop.load(std::memory_order_relaxed) != 0) return false;
+    if (!caller || !control->poll || !control->poll(control->arg)) return true;
+    control->stop.store(1);
+    return false;
+}
+
 struct Level {
     int64_t (*padded)(int64_t labels);
-    // out = exp(x - shift), rows of n to rows of np.
+    // out = exp(x - shift), 0 below kLeastTableLog; rows of n to rows of np.
     void (*exponentials)(const double* x, double shift, int64_t n, int64_t np, double* out);
     // Numbers of `space` for sequences of these lengths together.
     int64_t (*second_space)(const Job& job, const int64_t* lengths, int count);

@@ -109,9 +109,8 @@ void pair_counts(const double* const* x, const double* lift, const double* const
     using V = Vec<double>;
     for (int64_t t = 0; t < kp; t += V::N) {
         V r[S];
-        each<S>([&](auto s) VS_INLINE_LAMBDA {
-            r[s] = V::load(right[s] + c * kp + t) * V::set1(lift[s]);
-        });
+        each<S>([&](auto s)
+                    VS_INLINE_LAMBDA { r[s] = V::load(right[s] + c * kp + t) * V::set1(lift[s]); });
         double* to = out + t;
         for (int64_t first = 0; first < k; first += V::N) {
             const int64_t from = first * kp + c * V::N, count = k - first < V::N ? k - first : V::N;

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <vector>
 
-#include "higher/higher.h"
+#include "higher/level.h"
 #include "higher/log_table.h"
 
 namespace vs::higher {
@@ -23,12 +23,7 @@ class Run {
     int64_t position = -1;
 
   private:
-    bool go_on(int worker) {
-        if (control_->stop.load(std::memory_order_relaxed)) return false;
-        if (worker != 0 || !control_->poll || !control_->poll(control_->arg)) return true;
-        control_->stop.store(1);
-        return false;
-    }
+    bool go_on(int worker) { return vs::higher::go_on(control_, worker == 0); }
     const double* unary(int64_t i) const { return m_.unary + (first_ + i) * k_; }
     double* row(std::vector<double>& of, int64_t i, int64_t size) { return of.data() + i * size; }
     // Whether anything is left among x (n,); if not, that is at position i.

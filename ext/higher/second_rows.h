@@ -21,7 +21,6 @@ using vs::higher::Group;
 using vs::higher::Job;
 using vs::higher::kHeld;
 using vs::higher::kLeast;
-using vs::higher::kMildLog;
 using vs::higher::LongerModel;
 using vs::higher::LongerRequest;
 using vs::higher::Packed;
@@ -48,6 +47,11 @@ inline double compose(const LongerModel& m, int64_t kp, int64_t first, int64_t i
     for (int64_t k = (K + V::N - 1) / V::N * V::N; k < kp; k += V::N)
         V::set1(-INFINITY).store(out + k);
     return top.hmax();
+}
+
+// exp(x) for x <= 0, or 0 below `least`.
+VS_INLINE Vec<double> exp_above(Vec<double> least, Vec<double> x) {
+    return Vec<double>::where_ge(x, least, exp_from<double>(least, x));
 }
 
 // sum p x over p > 0.
@@ -119,12 +123,8 @@ class SecondPass {
             if (!ticker.go_on(alive)) return;
             forward(alive, i);
         }
-        bool sure = !ask_.both_ways();
-        for (int s = 0; s < group_->count; ++s) {
-            end_forward(s);
-            sure = sure && (lanes_[s].mild || group_->refused[s]);
-        }
-        if (sure) return;
+        for (int s = 0; s < group_->count; ++s) end_forward(s);
+        if (!ask_.both_ways()) return;
         for (int64_t i = longest - 1; i >= 1; --i) {
             const int alive = longer_than(i);
             if (!ticker.go_on(alive)) return;
@@ -141,8 +141,8 @@ class SecondPass {
         Ticker ticker(job_.control, caller, k_, k_);
         for (int s = 0; s < group_->count; ++s) {
             const Lane& lane = lanes_[s];
-            compose(m_, kp_, lane.first, 0, lane.n, left_);
-            compose(m_, kp_, lane.first, 1, lane.n, row_);
+            compose(m_, kp_, lane.first, 0, kNoEnd, left_);
+            compose(m_, kp_, lane.first, 1, kNoEnd, row_);
             for (int64_t f = 0; f < k_; ++f) {
                 const V own = V::set1(left_[f]);
                 for (int64_t k = 0; k < kp_; k += V::N) {
@@ -157,26 +157,28 @@ class SecondPass {
             advance<PairMaxima>(alive, i);
             for (int s = 0; s < alive; ++s) {
                 double* const a = lanes_[s].a + (i - 1) * size_;
-                compose(m_, kp_, lanes_[s].first, i, lanes_[s].n, row_);
-                for (int64_t j = 0; j < size_; j += kp_) {
-                    for (int64_t k = 0; k < kp_; k += V::N)
-                        (V::load(a + j + k) + V::load(row_ + k)).store(a + j + k);
-                }
+                compose(m_, kp_, lanes_[s].first, i, kNoEnd, row_);
+                add_to_rows(row_, a);
             }
         }
+        for (int64_t k = 0; k < kp_; ++k) row_[k] = k < k_ ? m_.end[k] : 0.0;
+        for (int s = 0; s < group_->count; ++s)
+            add_to_rows(row_, lanes_[s].a + (lanes_[s].n - 2) * size_);
     }
 
   private:
     struct Lane {
         int64_t first = 0, n = 0;
         double *psi = nullptr, *lift = nullptr, *top = nullptr, *a = nullptr;
-        double *b = nullptr, *v = nullptr;  // v is woven
-        double* right = nullptr;            // psi B [f][k] over the mass
-        double *w = nullptr, *y = nullptr;  // A_i-1, woven; its product with what W scores
+        double *b = nullptr, *v = nullptr;           // v is woven
+        double* right = nullptr;                     // psi B [f][k] over the mass
+        double *w = nullptr, *y = nullptr;           // A_i-1, woven; its product with what W scores
         double tops = 0.0, mass = 0.0, score = 0.0;  // mass: log Z less what was taken from scores
+        double lost = -INFINITY;                     // the largest score that counts as -inf
         int64_t power = 0;
-        bool mild = true;
     };
+    // As the length of a sequence: its last position has the scores of others.
+    static constexpr int64_t kNoEnd = int64_t{1} << 62;
 
     const Job& job_;
     const LongerModel& m_;
@@ -187,6 +189,12 @@ class SecondPass {
     Lane lanes_[Group::kMost];
     double *turned_, *pairs_, *row_, *column_, *left_;
 
+    void add_to_rows(const double* row, double* a) const {
+        for (int64_t j = 0; j < size_; j += kp_) {
+            for (int64_t k = 0; k < kp_; k += V::N)
+                (V::load(a + j + k) + V::load(row + k)).store(a + j + k);
+        }
+    }
     int longer_than(int64_t i) const {
         int count = 0;
         while (count < group_->count && lanes_[count].n > i) ++count;
@@ -198,7 +206,7 @@ class SecondPass {
 
     void open(int s) {
         Lane& lane = lanes_[s];
-        lane.mild = p_.mild;
+        V lost = V::set1(p_.lost);
         for (int64_t i = 0; i < lane.n; ++i) {
             double* psi = lane.psi + i * kp_;
             double top = compose(m_, kp_, lane.first, i, lane.n, psi);
@@ -207,14 +215,15 @@ class SecondPass {
                 top = 0.0;
             }
             lane.tops += top;
-            const V most = V::set1(top), mild = V::set1(kMildLog);
-            const V lowest = V::set1(ExpConst<double>::kMostNegative);
+            const V most = V::set1(top), least = V::set1(vs::higher::kLeastLabelLog);
+            const V never = V::set1(-INFINITY);
             for (int64_t k = 0; k < kp_; k += V::N) {
-                const V score = V::load(psi + k), x = score - most;
-                lane.mild = lane.mild && x.ge(mild) == score.ge(lowest);
-                exp_or_zero(x).store(psi + k);
+                const V x = V::load(psi + k) - most;
+                lost = V::max(lost, x + V::where_ge(x, least, never));
+                exp_above(least, x).store(psi + k);
             }
         }
+        lane.lost = lost.hmax();
         if (lane.n < 2) return;
         for (int64_t f = 0; f < k_; ++f) {
             const V own = V::set1(lane.psi[f]);
@@ -249,31 +258,19 @@ class SecondPass {
         const double* const psi = lane.psi + i * kp_;
         const V lift = V::set1(lane.lift[i - 1]);
         V top = V::set1(0.0);
-        if (ask_.both_ways()) {
-            for (int64_t k = 0; k < kp_; k += V::N) {
-                const V own = V::load(psi + k) * lift;
-                for (int64_t j = k; j < size_; j += kp_) {
-                    const V x = V::load(a + j) * own;
-                    x.store(a + j);
-                    top = V::max(top, x);
-                }
+        const V held = V::set1(kHeld), nothing = V::set1(0x1p-1074);
+        unsigned wild = 0;
+        for (int64_t k = 0; k < kp_; k += V::N) {
+            const V own = V::load(psi + k) * lift;
+            for (int64_t j = k; j < size_; j += kp_) {
+                const V x = V::load(a + j) * own;
+                x.store(a + j);
+                top = V::max(top, x);
+                wild |= x.ge(held) ^ x.ge(nothing);
             }
-        } else {
-            const V held = V::set1(kHeld), least = V::set1(0x1p-1074);
-            unsigned wild = 0;
-            for (int64_t k = 0; k < kp_; k += V::N) {
-                const V own = V::load(psi + k) * lift;
-                for (int64_t j = k; j < size_; j += kp_) {
-                    const V x = V::load(a + j) * own;
-                    x.store(a + j);
-                    top = V::max(top, x);
-                    wild |= x.ge(held) ^ x.ge(least);
-                }
-            }
-            lane.mild = lane.mild && wild == 0;
         }
         const double most = top.hmax();
-        need(s, most > kLeast);
+        need(s, wild == 0 && most > kLeast);
         const int power = most > kLeast ? exponent_of(most) : 0;
         lane.top[i] = most;
         lane.lift[i] = power_of_two(-power, 0.0);
@@ -291,13 +288,15 @@ class SecondPass {
         need(s, total > kLeast);
         if (group_->refused[s]) return;
         lane.mass = std::log(total) + static_cast<double>(lane.power) * kLog2;
+        const double ways = static_cast<double>(lane.n) * std::log(static_cast<double>(k_));
+        need(s, lane.mass > lane.lost + ways + vs::higher::kUnseen);
         const double edges = static_cast<double>(lane.n - 2);
         const double taken = lone ? 0.0 : p_.first_shift + p_.shift * edges;
         ask_.log_z[number] = lane.tops + taken + lane.mass;
         if (!lone) return;
-        lane.mild = true;
         if (ask_.marginals != nullptr) {
-            row_scale_out(last, static_cast<int>(k_), 1.0 / total, ask_.marginals + lane.first * k_);
+            row_scale_out(last, static_cast<int>(k_), 1.0 / total,
+                          ask_.marginals + lane.first * k_);
         }
         if (ask_.entropy != nullptr) {
             const double top = compose(m_, kp_, lane.first, 0, 1, row_);
@@ -369,7 +368,7 @@ class SecondPass {
         }
         const double mass = sum.hsum(), most = top.hmax();
         need(s, most > kLeast && mass > kLeast * lane.top[i] * most);
-        if (!group_->refused[s] && ask_.both_ways()) answer(s, i, 1.0 / mass);
+        if (!group_->refused[s]) answer(s, i, 1.0 / mass);
         return most;
     }
 
@@ -382,8 +381,7 @@ class SecondPass {
         if (i == 1 && (ask_.marginals != nullptr || ask_.entropy != nullptr)) {
             for (int64_t f = 0; f < k_; ++f) {
                 V sum = V::set1(0.0);
-                for (int64_t k = 0; k < kp_; k += V::N)
-                    sum = sum + V::load(pairs_ + f * kp_ + k);
+                for (int64_t k = 0; k < kp_; k += V::N) sum = sum + V::load(pairs_ + f * kp_ + k);
                 left_[f] = sum.hsum();
             }
             for (int64_t f = k_; f < kp_; ++f) left_[f] = 0.0;

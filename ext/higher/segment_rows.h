@@ -7,7 +7,8 @@
 //   b_i[j] = sum_k W[j, k] h_i[k]              what comes after; b_n = exp(end)
 //
 // Every row has the logarithm of a factor beside it. A term of a sum is multiplied by what its
-// factor is of the largest among them. Boundaries that no cut reaches have the factor 0.
+// factor is of the largest among them. Boundaries that no cut reaches have the factor 0. Each
+// number of a and g that is not 0 has relative accuracy, what counts as -inf apart (level.h).
 #pragma once
 
 #include "higher/second_rows.h"
@@ -28,9 +29,9 @@ class SegmentPass {
           s_(s),
           k_(m_.labels),
           kp_(p_.kp),
-          longest_(m_.longest),
           first_(m_.offset[s->sequence]),
-          n_(m_.offset[s->sequence + 1] - first_) {
+          n_(m_.offset[s->sequence + 1] - first_),
+          longest_(m_.longest < n_ ? m_.longest : n_) {
         const auto take = [&](int64_t n) {
             double* const found = space;
             space += n;
@@ -50,6 +51,7 @@ class SegmentPass {
         end_ = take(kp_);
         count_ = take(ask_.entropy != nullptr ? k_ * kp_ : 0);
         score_ = take(ask_.entropy != nullptr ? n_ * longest_ * kp_ : 0);
+        s->most = longest_;
         s->weight = weight_;
         s->weight_top = weight_top_;
         s->ended = ended_;
@@ -58,21 +60,26 @@ class SegmentPass {
     }
 
     static int64_t space(const LongerModel& m, int64_t kp, int64_t n, bool entropy) {
-        const int64_t weights = n * m.longest * kp;
-        return weights + n * m.longest + 3 * (n + 1) * (kp + 1) + n * kp + m.longest + 2 * kp +
-               V::N + (entropy ? m.labels * kp + weights : 0);
+        const int64_t most = m.longest < n ? m.longest : n, weights = n * most * kp;
+        return weights + n * most + 3 * (n + 1) * (kp + 1) + n * kp + most + 2 * kp + V::N +
+               (entropy ? m.labels * kp + weights : 0);
     }
 
     // expected (K, kp), or null.
     void run(double* expected, bool caller) {
         Ticker ticker(job_.control, caller, k_, 1 + longest_ / 8);
-        weigh();
-        if (!forward(&ticker)) return;
+        if (!weigh(&ticker) || !forward(&ticker)) return;
         const double* const last = ended_ + n_ * kp_;
         V sum = V::set1(0.0);
         for (int64_t k = 0; k < kp_; k += V::N) sum = sum + V::load(last + k);
-        mass_ = ended_log_[n_] + std::log(sum.hsum());
+        end_mass_ = std::log(sum.hsum());
+        mass_ = ended_log_[n_] + end_mass_;
         ask_.log_z[s_->sequence] = mass_ + tops_;
+        if (lost_ > -INFINITY && !(mass_ > all_ways() + lost_ + vs::higher::kUnseen)) {
+            refuse();
+            return;
+        }
+        if (!ask_.both_ways()) return;
         if (!backward(&ticker, expected)) return;
         if (ask_.marginals != nullptr) {
             for (int64_t i = 0; i < n_; ++i) {
@@ -80,13 +87,13 @@ class SegmentPass {
                               ask_.marginals + (first_ + i) * k_);
             }
         }
-        if (ask_.entropy != nullptr) ask_.entropy[s_->sequence] = mass_ - expected_total();
+        if (ask_.entropy != nullptr) ask_.entropy[s_->sequence] = end_mass_ - expected_rest();
     }
 
     // Scores of the best that ends, and begins, at each boundary; weights are scores.
     void run_best(bool caller) {
         Ticker ticker(job_.control, caller, k_, 1 + longest_ / 8);
-        weigh_scores(false);
+        if (!weigh_scores(false, &ticker)) return;
         for (int64_t k = 0; k < kp_; ++k) {
             entry_[k] = k < k_ ? m_.start[k] : -INFINITY;
             end_[k] = k < k_ ? m_.end[k] : -INFINITY;
@@ -98,8 +105,8 @@ class SegmentPass {
             for (int64_t k = 0; k < kp_; k += V::N) {
                 V best = V::set1(-INFINITY);
                 for (int64_t d = 1; d <= most; ++d) {
-                    best = V::max(best, V::load(entry_ + (e - d) * kp_ + k) +
-                                            V::load(weight(e - d, d) + k));
+                    best = V::max(
+                        best, V::load(entry_ + (e - d) * kp_ + k) + V::load(weight(e - d, d) + k));
                 }
                 if (e == n_) best = best + V::load(end_ + k);
                 best.store(a + k);
@@ -114,13 +121,17 @@ class SegmentPass {
     const LongerRequest& ask_;
     const Packed& p_;
     Segments* s_;
-    int64_t k_, kp_, longest_, first_, n_;
+    int64_t k_, kp_, first_, n_, longest_;
     double *weight_, *weight_top_, *ended_, *ended_log_, *entry_, *entry_log_, *after_, *after_log_;
     double *share_, *factor_, *row_, *end_, *count_, *score_;
-    double tops_ = 0.0, mass_ = 0.0, scored_ = 0.0;
+    double tops_ = 0.0, mass_ = 0.0, end_mass_ = 0.0, scored_ = 0.0;
+    double ends_ = 0.0;
+    double lost_ = p_.lost;  // the largest score, less that of its row, that counts as -inf
 
     // Less than this factor more than log Z is what two directions make at a boundary.
     static constexpr double kMostApart = 230.0;  // 1e100
+    // Scores of segments that are further below the largest of their row count as -inf.
+    static constexpr double kLeastScore = -2000.0;
 
     double* weight(int64_t i, int64_t d) const { return weight_ + (i * longest_ + d - 1) * kp_; }
     bool refuse() {
@@ -129,13 +140,14 @@ class SegmentPass {
     }
 
     // The scores of all segments, -inf beyond K; `centred`: those of positions less their largest.
-    void weigh_scores(bool centred) {
+    bool weigh_scores(bool centred, Ticker* ticker) {
         const auto load = [&](const double* x, int64_t k, double fill) VS_INLINE_LAMBDA {
             return k + V::N <= k_ ? V::load(x + k)
                    : k < k_       ? V::load_part(x + k, static_cast<int>(k_ - k), fill)
                                   : V::set1(fill);
         };
         for (int64_t i = 0; i < n_; ++i) {
+            if (!ticker->go_on()) return false;
             const int64_t most = longest_ < n_ - i ? longest_ : n_ - i;
             for (int64_t k = 0; k < kp_; k += V::N) {
                 V sum = V::set1(0.0);
@@ -146,7 +158,8 @@ class SegmentPass {
                     sum = sum + u;
                     V own = sum;
                     const double* const segment =
-                        m_.segment ? m_.segment + ((first_ + i) * longest_ + d - 1) * k_ : nullptr;
+                        m_.segment ? m_.segment + ((first_ + i) * m_.longest + d - 1) * k_
+                                   : nullptr;
                     if (m_.duration != nullptr) {
                         V more = load(m_.duration + (d - 1) * k_, k, 0.0);
                         if (segment != nullptr) more = more + load(segment, k, 0.0);
@@ -158,40 +171,69 @@ class SegmentPass {
                 }
             }
         }
+        return true;
     }
 
     // Their exponentials, each row less its largest score.
-    void weigh() {
+    bool weigh(Ticker* ticker) {
         for (int64_t i = 0; i < n_; ++i) {  // the largest scores of positions
             const double top = row_max(m_.unary + (first_ + i) * k_, static_cast<int>(k_));
             share_[i * kp_] = top > -INFINITY ? top : 0.0;
             tops_ += share_[i * kp_];
         }
-        weigh_scores(true);
+        if (!weigh_scores(true, ticker)) return false;
         if (ask_.entropy != nullptr) {
             std::memcpy(score_, weight_,
                         sizeof(double) * static_cast<std::size_t>(n_ * longest_ * kp_));
         }
+        V lost = V::set1(lost_);
         for (int64_t i = 0; i < n_; ++i) {
+            if (!ticker->go_on()) return false;
             const int64_t most = longest_ < n_ - i ? longest_ : n_ - i;
             for (int64_t d = 1; d <= most; ++d) {
                 double* const w = weight(i, d);
-                weight_top_[i * longest_ + d - 1] = narrow(w, w);
+                weight_top_[i * longest_ + d - 1] = narrow(w, w, &lost);
             }
         }
+        lost_ = lost.hmax();
+        return true;
     }
-    // out = exp(x - its largest number), which is returned.
-    double narrow(const double* x, double* out) const {
+    // out = exp(x - its largest number), which is returned; numbers above kLeastScore stay above 0.
+    double narrow(const double* x, double* out, V* lost) const {
         V top = V::load(x);
         for (int64_t k = V::N; k < kp_; k += V::N) top = V::max(top, V::load(x + k));
         const double most = top.hmax();
-        const V taken = V::set1(most > -INFINITY ? most : 0.0);
-        for (int64_t k = 0; k < kp_; k += V::N) exp_or_zero(V::load(x + k) - taken).store(out + k);
+        const V taken = V::set1(most > -INFINITY ? most : 0.0), least = V::set1(kLeastScore);
+        const V never = V::set1(-INFINITY);
+        for (int64_t k = 0; k < kp_; k += V::N) {
+            const V y = V::load(x + k) - taken;
+            *lost = V::max(*lost, y + V::where_ge(y, least, never));
+            V::where_ge(y, least, exp_floor<double>(y)).store(out + k);
+        }
         return most;
     }
     double narrow_labels(const double* x, double* out) {
         for (int64_t k = 0; k < kp_; ++k) row_[k] = k < k_ ? x[k] : -INFINITY;
-        return narrow(row_, out);
+        V lost = V::set1(lost_);
+        const double most = narrow(row_, out, &lost);
+        lost_ = lost.hmax();
+        return most;
+    }
+    // The logarithm of at least the sum over all cuts and labels of the largest weights in a row.
+    double all_ways() {
+        double* const ways = after_log_;
+        const double labels = std::log(static_cast<double>(k_));
+        ways[0] = entry_log_[0] + labels;
+        for (int64_t e = 1; e <= n_; ++e) {
+            const int64_t most = longest_ < e ? longest_ : e;
+            for (int64_t d = 1; d <= most; ++d)
+                factor_[d - 1] = ways[e - d] + weight_top_[(e - d) * longest_ + d - 1];
+            const double top = compare(most);
+            double sum = 0.0;
+            for (int64_t d = 0; d < most && top > -INFINITY; ++d) sum += factor_[d];
+            ways[e] = top > -INFINITY ? top + std::log(sum) + p_.shift + labels : top;
+        }
+        return ways[n_] - p_.shift - labels + ends_;
     }
 
     template <class Algebra>
@@ -238,8 +280,10 @@ class SegmentPass {
 
     bool forward(Ticker* ticker) {
         entry_log_[0] = narrow_labels(m_.start, entry_);
-        const double ends = narrow_labels(m_.end, end_);
-        if (!(entry_log_[0] > -INFINITY && ends > -INFINITY)) return refuse();
+        ends_ = narrow_labels(m_.end, end_);
+        if (!(entry_log_[0] > -INFINITY && ends_ > -INFINITY)) return refuse();
+        const V held = V::set1(vs::higher::kHeld), nothing = V::set1(0x1p-1074);
+        const V one = V::set1(1.0);
         for (int64_t e = 1; e <= n_; ++e) {
             if (!ticker->go_on()) return false;
             double *const a = ended_ + e * kp_, *const g = entry_ + e * kp_;
@@ -255,30 +299,42 @@ class SegmentPass {
                 continue;
             }
             V top = V::set1(0.0);
+            unsigned wild = 0;
             for (int64_t k = 0; k < kp_; k += V::N) {
-                V sum = V::set1(0.0);
+                V sum = V::set1(0.0), some = sum;
                 for (int64_t d = 1; d <= most; ++d) {
-                    const V before = V::set1(factor_[d - 1]) * V::load(entry_ + (e - d) * kp_ + k);
-                    sum = V::fma(before, V::load(weight(e - d, d) + k), sum);
+                    const V g_before = V::load(entry_ + (e - d) * kp_ + k);
+                    const V w = V::load(weight(e - d, d) + k);
+                    some = V::max(some, V::where_positive(g_before, w, one));
+                    sum = V::fma(V::set1(factor_[d - 1]) * g_before, w, sum);
                 }
-                if (e == n_) sum = sum * V::load(end_ + k);
+                if (e == n_) {
+                    some = V::where_positive(some, V::load(end_ + k), one);
+                    sum = sum * V::load(end_ + k);
+                }
                 sum.store(a + k);
+                wild |= some.ge(one) & ~sum.ge(held);
                 top = V::max(top, sum);
             }
             const double found = top.hmax();
-            if (!(found > vs::higher::kLeast)) return refuse();
-            ended_log_[e] += settle(a, found) + (e == n_ ? ends : 0.0);
+            if (wild != 0 || !(found > vs::higher::kLeast)) return refuse();
+            ended_log_[e] += settle(a, found) + (e == n_ ? ends_ : 0.0);
             if (e == n_) break;
             product<PairSums>(a, p_.up, g);
+            for (int64_t k = 0; k < kp_; k += V::N) {
+                const V x = V::load(g + k);
+                wild |= x.ge(nothing) ^ x.ge(held);
+            }
             const double next = largest(g);
-            if (!(next > vs::higher::kLeast)) return refuse();
+            if (wild != 0 || !(next > vs::higher::kLeast)) return refuse();
             entry_log_[e] = ended_log_[e] + p_.shift + settle(g, next);
         }
         return true;
     }
 
     bool backward(Ticker* ticker, double* expected) {
-        after_log_[n_] = narrow_labels(m_.end, after_ + n_ * kp_);
+        std::memcpy(after_ + n_ * kp_, end_, sizeof(double) * static_cast<std::size_t>(kp_));
+        after_log_[n_] = ends_;
         for (int64_t i = 0; i < n_ * kp_; ++i) share_[i] = 0.0;
         if (ask_.entropy != nullptr) {
             for (int64_t j = 0; j < k_ * kp_; ++j) count_[j] = 0.0;
@@ -322,8 +378,8 @@ class SegmentPass {
     void meet(int64_t i, int64_t most, double factor, double* h) {
         const V scale = V::set1(factor);
         double* const joint =
-            ask_.joint != nullptr ? ask_.joint + (first_ + i) * longest_ * k_ : nullptr;
-        V score = V::set1(0.0);
+            ask_.joint != nullptr ? ask_.joint + (first_ + i) * m_.longest * k_ : nullptr;
+        V score = V::set1(0.0), begun = score;
         for (int64_t k = 0; k < kp_; k += V::N) {
             const V before = V::load(entry_ + i * kp_ + k) * scale;
             V sum = V::set1(0.0), covered = sum;
@@ -344,19 +400,24 @@ class SegmentPass {
                     }
                 }
                 if (ask_.entropy == nullptr) continue;
-                const V own_score = V::load(score_ + (i * longest_ + d - 1) * kp_ + k);
-                score = score + V::where_positive(share, share, share * own_score);
+                // What factors grow by along a cut is known of all of it: what is left is small.
+                const V known = V::set1(ended_log_[i + d] - entry_log_[i]);
+                const V rest = V::load(score_ + (i * longest_ + d - 1) * kp_ + k) - known;
+                score = score + V::where_positive(share, share, share * rest);
             }
             sum.store(h + k);
+            begun = begun + covered;
         }
         scored_ += score.hsum();
+        if (i > 0 && entry_log_[i] > -INFINITY)
+            scored_ -= begun.hsum() * (entry_log_[i] - ended_log_[i] - p_.shift);
         write_nothing(i, most);
     }
     // No segment from i has more than `most` positions.
     void write_nothing(int64_t i, int64_t most) const {
         if (ask_.joint == nullptr) return;
-        double* const out = ask_.joint + (first_ + i) * longest_ * k_;
-        for (int64_t j = most * k_; j < longest_ * k_; ++j) out[j] = 0.0;
+        double* const out = ask_.joint + (first_ + i) * m_.longest * k_;
+        for (int64_t j = most * k_; j < m_.longest * k_; ++j) out[j] = 0.0;
     }
 
     // out[j][k] += factor a_i[j] h_i[k], which W[j, k] multiplies in the end.
@@ -368,17 +429,18 @@ class SegmentPass {
         }
     }
 
-    double expected_total() const {
+    // The expected score less what factors grow by in all.
+    double expected_rest() const {
         double sum = scored_;
         for (int64_t k = 0; k < k_; ++k) {
             const double begin = share_[k], end = share_[(n_ - 1) * kp_ + k];
-            if (begin > 0.0) sum += begin * m_.start[k];
+            if (begin > 0.0) sum += begin * (m_.start[k] - entry_log_[0]);
             if (end > 0.0) sum += end * m_.end[k];
         }
         for (int64_t j = 0; j < k_; ++j) {
             for (int64_t k = 0; k < k_; ++k) {
                 const double p = count_[j * kp_ + k] * p_.up[j * kp_ + k];
-                if (p > 0.0) sum += p * m_.transition[j * k_ + k];
+                if (p > 0.0) sum += p * (m_.transition[j * k_ + k] - p_.shift);
             }
         }
         return sum;

@@ -21,8 +21,7 @@ void Run::weigh() {
         for (int64_t d = 1; d <= std::min(L, n_ - i); ++d) {
             const double* u = unary(i + d - 1);
             const double* length = m_.duration ? m_.duration + (d - 1) * k_ : nullptr;
-            const double* own =
-                m_.segment ? m_.segment + ((first_ + i) * L + d - 1) * k_ : nullptr;
+            const double* own = m_.segment ? m_.segment + ((first_ + i) * L + d - 1) * k_ : nullptr;
             double* w = &weight(i, d);
             for (int64_t k = 0; k < k_; ++k) {
                 sum[static_cast<size_t>(k)] += u[k];

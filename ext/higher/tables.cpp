@@ -9,15 +9,13 @@
 namespace vs::higher {
 namespace {
 
-// The largest score, or 0 where all are -inf; `mild` is false if a finite one is far below it.
-double shift_of(const double* x, int64_t n, bool* mild) {
-    double most = kNever, least = -kNever;
-    for (int64_t i = 0; i < n; ++i) {
-        most = std::max(most, x[i]);
-        if (x[i] > kNever) least = std::min(least, x[i]);
-    }
+// The largest score, or 0 where all are -inf. `lost`: at least that which counts as -inf, less it.
+double shift_of(const double* x, int64_t n, double* lost) {
+    const double most = n > 0 ? *std::max_element(x, x + n) : kNever;
     if (most == kNever) return 0.0;
-    *mild = *mild && least - most >= kMildLog;
+    for (int64_t i = 0; i < n; ++i) {
+        if (x[i] - most < kLeastTableLog) *lost = std::max(*lost, x[i] - most);
+    }
     return most;
 }
 
@@ -26,7 +24,6 @@ double shift_of(const double* x, int64_t n, bool* mild) {
 Tables::Tables(const LongerModel& model, const LongerRequest& ask, const Level& level)
     : m_(model), level_(level), k_(model.labels), kp_(level.padded(model.labels)) {
     packed_.kp = kp_;
-    packed_.mild = true;
     if (ask.best) {
         pack_scores();
     } else if (model.longest) {
@@ -43,8 +40,8 @@ Tables::Tables(const LongerModel& model, const LongerRequest& ask, const Level& 
 
 void Tables::pack_second(bool scored) {
     const int64_t K = k_, kp = kp_, size = K * kp;
-    packed_.shift = shift_of(m_.transition, K * K * K, &packed_.mild);
-    packed_.first_shift = shift_of(m_.first, K * K, &packed_.mild);
+    packed_.shift = shift_of(m_.transition, K * K * K, &packed_.lost);
+    packed_.first_shift = shift_of(m_.first, K * K, &packed_.lost);
     first_.resize(at(size));
     for (int64_t f = 0; f < K; ++f) {
         level_.exponentials(m_.first + f * K, packed_.first_shift, K, kp, first_.data() + f * kp);
@@ -75,7 +72,7 @@ void Tables::pack_second(bool scored) {
 
 void Tables::pack_segments() {
     const int64_t K = k_, kp = kp_;
-    packed_.shift = shift_of(m_.transition, K * K, &packed_.mild);
+    packed_.shift = shift_of(m_.transition, K * K, &packed_.lost);
     up_.resize(at(K * kp));
     down_.assign(at(K * kp), 0.0);
     for (int64_t j = 0; j < K; ++j) {

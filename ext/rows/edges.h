@@ -143,18 +143,48 @@ class Depth {
     T* rows_ = nullptr;
 };
 
-// The energy of one edge whose xi is written row by row: forbidden pairs have xi = 0. NaN in
-// logarithms: xi is wrong by eps times scores that are large, and would be multiplied by them.
+// The energy of one edge: products of a column are added up row by row, then columns in order, as
+// TablesAbreast does. Forbidden pairs have xi = 0. NaN in logarithms: xi is wrong by eps times
+// scores that are large, and would be multiplied by them.
 template <class D>
-static double energy_of_row(const D& d, int64_t edge, int l, const typename D::T* xi) {
-    if (D::kUnit == 1.0) return NAN;
-    double sum = 0.0;
-    for (int k = 0; k < d.K; ++k) {
-        if (xi[k] > typename D::T(0)) {
-            sum += static_cast<double>(xi[k]) * static_cast<double>(d.in.edge_score(edge, l, k));
-        }
+static double edge_energy(D& d, int64_t edge, const typename D::T* a, const typename D::T* g,
+                          double mass) {
+    if constexpr (D::kUnit == 1.0) {
+        return NAN;
+    } else {
+        using T = typename D::T;
+        using In = typename D::In;
+        using V = Vec<T>;
+        using Wide = Vec<double>;
+        constexpr int kWide = kWidened<double, T>;
+        double* const column = d.column;
+        for (int k = 0; k < d.Kp; ++k) column[k] = 0.0;
+        const In* t = d.in_edge(edge);
+        d.edge_rows(edge, [&](int l, const T* table) {
+            if constexpr (sizeof(T) == sizeof(In)) {
+                const V own = V::set1(a[l]);
+                for_row<T>(d.K, [&](int k, int m, auto whole) VS_INLINE_LAMBDA {
+                    Wide p[kWide], score[kWide];
+                    widen_to(own * V::load(table + k) * V::load(g + k), p);
+                    widen_to(whole.value ? V::load(t + k) : V::load_part(t + k, m, T(0)), score);
+                    each<kWide>([&](auto q) VS_INLINE_LAMBDA {
+                        double* const to = column + k + q * Wide::N;
+                        const Wide more = Wide::where_positive(p[q], p[q], p[q] * score[q]);
+                        (Wide::load(to) + more).store(to);
+                    });
+                });
+            } else {
+                for (int k = 0; k < d.K; ++k) {
+                    const double p = static_cast<double>(a[l] * table[k] * g[k]);
+                    if (p > 0.0) column[k] += p * static_cast<double>(t[k]);
+                }
+            }
+            t += d.K;
+        });
+        double sum = 0.0;
+        for (int k = 0; k < d.K; ++k) sum += column[k];
+        return sum / mass;
     }
-    return sum;
 }
 
 // The answers about one edge that need its xi: written to `out`, added to `sums` with a weight, or
@@ -163,14 +193,15 @@ template <class D>
 static double edge_answers(D& d, int64_t edge, const typename D::T* a, const typename D::T* g,
                            double mass, typename D::Row out, double* sums, double weight,
                            bool wanted) {
-    double energy = 0.0;
-    d.edge_marginal(edge, a, g, mass, [&](int l, const typename D::T* xi) {
-        const int64_t at = static_cast<int64_t>(l) * d.K;
-        for (int k = 0; out && k < d.K; ++k) put(out, at + k, xi[k]);
-        for (int k = 0; sums && k < d.K; ++k) sums[at + k] += weight * static_cast<double>(xi[k]);
-        if (wanted) energy += energy_of_row(d, edge, l, xi);
-    });
-    return energy;
+    if (out || sums) {
+        d.edge_marginal(edge, a, g, mass, [&](int l, const typename D::T* xi) {
+            const int64_t at = static_cast<int64_t>(l) * d.K;
+            for (int k = 0; out && k < d.K; ++k) put(out, at + k, xi[k]);
+            for (int k = 0; sums && k < d.K; ++k)
+                sums[at + k] += weight * static_cast<double>(xi[k]);
+        });
+    }
+    return wanted ? edge_energy(d, edge, a, g, mass) : 0.0;
 }
 
 }  // namespace VS_NS

@@ -31,6 +31,18 @@ class KeptTables {
     int n_ = 0;
 };
 
+// out = exp(x - c) of a row of a table, finite entries held at the transition floor.
+template <class T>
+VS_INLINE void row_exp_table(const T* x, int K, int Kp, T c, T* out) {
+    using V = Vec<T>;
+    const T lowest = -static_cast<T>(INFINITY);
+    const V shift = V::set1(c), low = V::set1(Floor<T>::kTransitionLog);
+    const V finite = V::set1(ExpConst<T>::kMostNegative);
+    for (int k = 0; k < Kp; k += V::N) {
+        const V v = k + V::N <= K ? V::load(x + k) : V::load_part(x + k, K - k, lowest);
+        V::where_ge(v, finite, exp_floor<T>(V::max(v - shift, low))).store(out + k);
+    }
+}
 // y += x row
 template <class T>
 VS_INLINE void row_add(T x, const T* row, int Kp, T* y) {

@@ -34,8 +34,9 @@ struct Linear {
     const Packed<T>& e;
     Tiling<T> g;
     int K, Kp;
-    T* row;       // (Kp,) temporary
-    T* edge_row;  // (Kp,) temporary, per-edge transitions only
+    T* row;                    // (Kp,) temporary
+    T* edge_row;               // (Kp,) temporary, per-edge transitions only
+    double* column = nullptr;  // (Kp,) likewise
     SparseMessages<T> listed;
     KeptTables<T> tables;  // of edges that have one each
 
@@ -50,6 +51,7 @@ struct Linear {
 
     // Takes the memory that messages need; false: there is none.
     bool open(vs::Scratch& scratch) {
+        if (in.c.per_edge && !(column = scratch.array<double>(Kp))) return false;
         if (!e.sparse_forward) return true;
         T* memory = scratch.array<T>(listed.memory_size(K));
         if (memory) listed.open(memory, K);
@@ -197,7 +199,7 @@ struct Linear {
         if (!in.c.per_edge) return e.columns + static_cast<int64_t>(v) * Kp;
         const T c = static_cast<T>(edge_max(edge));
         for (int l = 0; l < K; ++l) row[l] = static_cast<T>(in.edge_score(edge, l, v));
-        row_floor_exp(row, c, own);
+        row_exp_table(row, K, Kp, c, own);
         return own;
     }
 
@@ -404,24 +406,34 @@ struct Linear {
         }
     }
     bool sums_without_transition() const { return !in.c.per_edge; }
-    // xi(l, k) = a(l) E(l, k) g(k) / mass, row by row.
+    // f(l, E(l, .)), row by row; f may overwrite `edge_row`.
     template <class F>
-    void edge_marginal(int64_t edge, const T* a, const T* gk, double mass, F&& emit) {
-        const Score c = in.c.per_edge ? edge_max(edge) : static_cast<Score>(e.shift);
-        const T inverse = static_cast<T>(1.0 / mass);
+    void edge_rows(int64_t edge, F&& f) {
+        const T* const kept = tables.find(edge, static_cast<int64_t>(K) * Kp);
+        const Score c = in.c.per_edge && !kept ? edge_max(edge) : static_cast<Score>(e.shift);
         for (int l = 0; l < K; ++l) {
-            const T w = a[l] * inverse;
             const T* table = edge_row;
-            if (e.sparse_backward) {
+            if (kept) {
+                table = kept + static_cast<int64_t>(l) * Kp;
+            } else if (e.sparse_backward) {
                 beside(*e.sparse_backward, l, edge_row);
             } else if (e.rows && !in.c.per_edge) {
                 table = e.rows + static_cast<int64_t>(l) * Kp;
             } else {
                 exp_transition(in_edge(edge) + static_cast<int64_t>(l) * K, c, edge_row);
             }
+            f(l, table);
+        }
+    }
+    // xi(l, k) = a(l) E(l, k) g(k) / mass, row by row.
+    template <class F>
+    void edge_marginal(int64_t edge, const T* a, const T* gk, double mass, F&& emit) {
+        const T inverse = static_cast<T>(1.0 / mass);
+        edge_rows(edge, [&](int l, const T* table) {
+            const T w = a[l] * inverse;
             for (int k = 0; k < K; ++k) edge_row[k] = w * table[k] * gk[k];
             emit(l, edge_row);
-        }
+        });
     }
 
     const In* in_edge(int64_t edge) const {
@@ -447,17 +459,7 @@ struct Linear {
         } else {
             for (int k = 0; k < K; ++k) row[k] = static_cast<T>(t[k]);
         }
-        row_floor_exp(x, c, own);
-    }
-    void row_floor_exp(const T* x, T c, T* own) const {
-        using V = Vec<T>;
-        const T lowest = -static_cast<T>(INFINITY);
-        const V shift = V::set1(c), low = V::set1(Floor<T>::kTransitionLog);
-        const V finite = V::set1(ExpConst<T>::kMostNegative);
-        for (int k = 0; k < Kp; k += V::N) {
-            const V v = k + V::N <= K ? V::load(x + k) : V::load_part(x + k, K - k, lowest);
-            V::where_ge(v, finite, exp_floor<T>(V::max(v - shift, low))).store(own + k);
-        }
+        row_exp_table(x, K, Kp, c, own);
     }
     double edge_forward(int64_t edge, const T* x, T* y) {
         const Score c = edge_max(edge);

@@ -103,7 +103,9 @@ def in_logarithms(chain: vs.SegmentChain) -> tuple[np.ndarray, np.ndarray]:
     return np.array(found), joint
 
 
-def segments(seed: int, k: int, longest: int, lengths: list[int], scale: float, share: float) -> Any:
+def segments(
+    seed: int, k: int, longest: int, lengths: list[int], scale: float, share: float
+) -> Any:
     rng = np.random.default_rng(seed)
     n = sum(lengths)
     table, duration = rng.normal(size=(k, k)), scale * rng.normal(size=(longest, k))
@@ -121,7 +123,8 @@ def segments(seed: int, k: int, longest: int, lengths: list[int], scale: float, 
 @given(
     seed=st.integers(0, 2**32 - 1), k=st.sampled_from([1, 2, 3, 5, 8, 9, 17]),
     longest=st.integers(1, 9), scale=st.sampled_from([0.0, 1.0, 8.0, 60.0, 1e4]),
-    share=st.sampled_from([0.0, 0.1]), given_scores=st.sampled_from(["both", "duration", "segment"]),
+    share=st.sampled_from([0.0, 0.1]),
+    given_scores=st.sampled_from(["both", "duration", "segment"]),
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:divide by zero")
 def test_segments_in_logarithms(
@@ -154,9 +157,7 @@ def test_slopes_of_log_z(order: int, scale: float) -> None:
     """Expected counts are its slopes; entropy follows from that by the temperature."""
     lengths = [6, 1, 9, 2]
     model = (
-        second_order(3, 4, lengths, scale, 0.1)
-        if order
-        else segments(3, 4, 5, lengths, scale, 0.1)
+        second_order(3, 4, lengths, scale, 0.1) if order else segments(3, 4, 5, lengths, scale, 0.1)
     )
     make = vs.Chain if order else vs.SegmentChain
     r = vs.infer(make(**model))
@@ -206,9 +207,7 @@ def test_bits_do_not_depend_on_company(order: int, k: int) -> None:
     """Neither on the other sequences of a batch and their order nor on threads."""
     lengths = [3, 11, 1, 0, 7, 7, 2, 5, 19, 4, 12, 3, 1, 6, 25, 8, 2, 9, 13, 10, 4]
     model = (
-        second_order(9, k, lengths, 2.0, 0.05)
-        if order
-        else segments(9, k, 6, lengths, 2.0, 0.02)
+        second_order(9, k, lengths, 2.0, 0.05) if order else segments(9, k, 6, lengths, 2.0, 0.02)
     )
     # Masks of a large negative score; one sequence whose two directions share nothing.
     model["unary"][40:60, 1:] = -1e4
@@ -350,8 +349,94 @@ def test_the_best_is_the_first_of_several(order: int) -> None:
         unary = 1e15 + 0.25 * rng.integers(0, 4, size=(9, 3))
         table = np.zeros((3, 3, 3) if order else (3, 3))
         chain = (
-            vs.Chain(unary, table, order=2) if order else vs.SegmentChain(unary, table, max_length=2)
+            vs.Chain(unary, table, order=2)
+            if order
+            else vs.SegmentChain(unary, table, max_length=2)
         )
         one, two = vs.decode(chain), vs.decode(chain, n_best=2)
         assert np.array_equal(one.states, two.states[0])
         assert one.score == two.score[0]
+
+
+@pytest.mark.simd
+@pytest.mark.parametrize("longest", [0, 1, 4])
+@pytest.mark.parametrize("apart", [-1e4, -np.inf])
+def test_what_vanishes_from_both_sides_may_win(longest: int, apart: float) -> None:
+    """Label 1 is masked at both ends, and label 0 is unlikely everywhere between."""
+    n = 50
+    unary = np.zeros((n, 2))
+    unary[:, 0] = -50.0
+    ends = np.array([0.0, -1000.0])
+    table = np.where(np.eye(2), 0.0, apart)
+    chain = (
+        vs.SegmentChain(unary, table, max_length=longest, start=ends, end=ends)
+        if longest
+        else vs.Chain(
+            unary, np.tile(table, (2, 1, 1)), order=2, first=table, start=ends, end=ends
+        )
+    )  # fmt: skip
+    r = vs.infer(chain)
+    np.testing.assert_allclose(r.marginals[:, 1], 1.0, atol=1e-9)
+    best = vs.decode(chain)
+    assert (best.states[0] == 1).all() if not longest else best.states[0] == 1
+    assert best.score - 1e-9 <= r.log_z
+    y = np.ones(n, int)
+    assert vs.log_prob(chain, y) == pytest.approx(chain.score(y) - r.log_z)
+    drawn = vs.sample(chain, 20, rng=0)
+    assert (drawn != 0).all()
+
+
+@pytest.mark.simd
+@pytest.mark.parametrize("order", [2, 0])
+def test_masks_of_large_scores_need_no_logarithms(order: int) -> None:
+    """Scores of -1e4 where a label may not be, as much as -inf; a score that matters is felt."""
+    rng = np.random.default_rng(5)
+    lengths = [20, 7, 40]
+    model = second_order(2, 5, lengths, 1.0, 0.0) if order else segments(2, 5, 4, lengths, 1.0, 0.0)
+    may = rng.random(model["unary"].shape) < 0.8
+    may[:, 0] = True
+    make = vs.Chain if order else vs.SegmentChain
+    masked = vs.infer(make(**{**model, "unary": np.where(may, model["unary"], -1e4)}))
+    never = vs.infer(make(**{**model, "unary": np.where(may, model["unary"], -np.inf)}))
+    assert masked.stats == {"sequences_widened": 0}
+    np.testing.assert_allclose(masked.log_z, never.log_z, rtol=1e-12)
+    np.testing.assert_allclose(masked.marginals, never.marginals, atol=1e-12)
+    forced = np.where(may, model["unary"], -1e4)
+    forced[3] = -1e4  # all labels are masked here: they are as likely as their scores say
+    forced[3, :2] += 1.0
+    r = vs.infer(make(**{**model, "unary": forced}))
+    assert r.marginals[3].min() > 1e-4
+
+
+@pytest.mark.simd
+@pytest.mark.parametrize("order", [2, 0])
+def test_an_offset_of_scores_leaves_entropy(order: int) -> None:
+    lengths = [50, 3]
+    model = second_order(4, 3, lengths, 1.0, 0.0) if order else segments(4, 3, 1, lengths, 1.0, 0.0)
+    make = vs.Chain if order else vs.SegmentChain
+    entropy = vs.infer(make(**model)).entropy()
+    for name in ("unary", "transition"):
+        moved = vs.infer(make(**{**model, name: model[name] + 1e6})).entropy()
+        np.testing.assert_allclose(moved, entropy, atol=1e-5)
+
+
+def test_segments_that_may_be_longer_than_any_sequence() -> None:
+    unary, table = np.zeros((3, 2)), np.zeros((2, 2))
+    wanted = vs.infer(vs.SegmentChain(unary, table, max_length=3))
+    for longest in (4, 2**31, 2**59, 2**62):
+        chain = vs.SegmentChain(unary, table, max_length=longest)
+        r = vs.infer(chain)
+        assert r.marginals.tobytes() == wanted.marginals.tobytes()
+        assert r.log_z.tobytes() == wanted.log_z.tobytes()
+        assert vs.decode(chain).score.tolist() == [0.0]
+        assert vs.sample(chain, 5, rng=0).shape == (5, 3)
+
+
+@pytest.mark.simd
+def test_log_prob_does_not_depend_on_company() -> None:
+    model = second_order(6, 5, [8] * 20, 1.5, 0.0)
+    y = np.zeros(160, int)
+    want = vs.log_prob(vs.Chain(**model), y)
+    model["unary"][:8, 3] = -1e4
+    model["unary"][9, :] -= np.linspace(0.0, 900.0, 5)
+    assert np.array_equal(vs.log_prob(vs.Chain(**model), y)[2:], want[2:])

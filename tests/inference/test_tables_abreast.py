@@ -72,6 +72,18 @@ def log_z_of(m: vs.Chain) -> float:
         return float(np.logaddexp.reduce(a + m.end))
 
 
+def entropy_of(m: vs.Chain, r: Any) -> float:
+    """Return that of one sequence from marginals of its edges, in float64."""
+
+    def plogp(p: np.ndarray) -> float:
+        p = p.astype(float)
+        return float((p * np.log(np.where(p > 0, p, 1.0))).sum())
+
+    if len(m.unary) == 1:
+        return -plogp(r.marginals)
+    return plogp(r.marginals[1:-1]) - plogp(r.pairwise())
+
+
 @given(
     st.integers(0, 2**32 - 1), st.integers(1, 27), st.sampled_from([np.float32, np.float64]),
     st.sampled_from([0.0, 0.3]), st.sampled_from([1.0, 6.0, 300.0]),
@@ -84,12 +96,17 @@ def test_a_batch_has_the_bits_of_each_alone(
     lengths = [int(x) for x in rng.integers(0, 30, rng.integers(1, 40))]
     m = model_of(rng, labels, lengths, dtype, forbid, size)
     r = vs.infer(m, threads=1)
+    entropy = r.entropy(threads=1)
+    np.testing.assert_array_equal(r.entropy(threads=3), entropy)
     edge, first = 0, 0
     for b, n in enumerate(lengths):
         if n == 0:
             continue
         one = alone(m, b)
         s = vs.infer(one, threads=1)
+        assert entropy[b] == s.entropy(threads=1)[0]
+        found = {"atol": (1e-3 if dtype is np.float32 else 1e-9) * size, "rtol": 1e-3}
+        np.testing.assert_allclose(entropy[b], entropy_of(one, s), **found)
         np.testing.assert_array_equal(r.marginals[first : first + n], s.marginals)
         assert r.log_z[b] == s.log_z[0]
         within = {"rtol": 1e-4, "atol": 1e-3} if dtype is np.float32 else {"rtol": 1e-11}
@@ -187,3 +204,38 @@ def test_best_states_of_a_long_chain(labels: int, rng: np.random.Generator) -> N
     found = vs.decode(m, threads=1)
     np.testing.assert_array_equal(found.states, whole.states)
     np.testing.assert_array_equal(found.score, whole.score)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("labels", [1, 2, 7, 9, 24, 25])
+def test_samples_are_those_of_the_shared_table(
+    labels: int, dtype: Any, rng: np.random.Generator
+) -> None:
+    """The same table at each edge draws the same states by the same seed, in any company."""
+    lengths = [int(x) for x in rng.integers(0, 30, 60)]
+    m = model_of(rng, labels, lengths, dtype, 0.2, 2.0)
+    table = m.transition[0]
+    plain = vs.Chain(m.unary, table, lengths, start=m.start, end=m.end, allowed=m.allowed)
+    own = vs.Chain(
+        m.unary, np.tile(table, (len(m.transition), 1, 1)), lengths, start=m.start, end=m.end,
+        allowed=m.allowed,
+    )  # fmt: skip
+    drawn = vs.sample(own, 3, rng=0, threads=1)
+    np.testing.assert_array_equal(drawn, vs.sample(plain, 3, rng=0, threads=1))
+    np.testing.assert_array_equal(drawn, vs.sample(own, 3, rng=0, threads=3))
+
+
+@pytest.mark.parametrize("labels", [2, 9])
+def test_samples_follow_the_tables_of_their_edges(labels: int) -> None:
+    """Frequencies of pairs at two edges whose tables differ, within five deviations."""
+    rng = np.random.default_rng(7)
+    m = model_of(rng, labels, [3] * 20, float, 0.2, 1.0)
+    pairs = vs.infer(m).pairwise()
+    size = 4000
+    drawn = vs.sample(m, size, rng=1).reshape(size, 20, 3)
+    for b in (0, 7, 19):
+        for i in (0, 1):
+            found = np.zeros((labels, labels))
+            np.add.at(found, (drawn[:, b, i], drawn[:, b, i + 1]), 1 / size)
+            p = pairs[2 * b + i]
+            assert (np.abs(found - p) < 5 * np.sqrt(p * (1 - p) / size) + 1e-9).all()

@@ -28,9 +28,7 @@ METHODS = ("auto", "exact")
 _CHUNKS = 16
 
 
-def _ask(
-    model: Model, workers: int, watch: Watch = NOBODY, **wanted: Any
-) -> tuple[Floats, int]:
+def _ask(model: Model, workers: int, watch: Watch = NOBODY, **wanted: Any) -> tuple[Floats, int]:
     """Return ``log_z`` (B,), or the best scores (n_best, B), and fill the arrays `wanted`.
 
     The number is that of the sequences which were answered in logarithms.
@@ -104,7 +102,7 @@ def entropy(model: Model, threads: int | None) -> Floats:
     """Return the entropy of each sequence (B,)."""
     found = np.empty(model.n_sequences)
     _ask(model, resolve(threads), entropy=found)
-    return found
+    return np.maximum(found, 0.0)
 
 
 def log_z(model: Model, workers: int, memory_limit: int | None = None) -> Floats:
