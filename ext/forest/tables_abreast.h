@@ -9,7 +9,7 @@
 #pragma once
 
 #include "forest/scores_abreast.h"
-#include "rows/tile_abreast.h"
+#include "rows/lane_tables.h"
 #include "simd/each.h"
 #include "simd/transpose.h"
 
@@ -44,13 +44,7 @@ class TablesAbreast {
     void forward(const D& d, const L* lanes, int m, int longest, int64_t i, const T* a, T* y,
                  double* shifts) {
         const T* const e = make(d, lanes, m, longest, i, shifts);
-        int k = 0;
-        for (; k + 8 <= d.K; k += 8) columns<8>(d.K, e + k * N, a, y + k * N);
-        if (k + 4 <= d.K) {
-            columns<4>(d.K, e + k * N, a, y + k * N);
-            k += 4;
-        }
-        for (; k < d.K; ++k) columns<1>(d.K, e + k * N, a, y + k * N);
+        Tables::forward(d.K, e, a, y);
     }
     // For the way back alone.
     template <class L>
@@ -61,7 +55,7 @@ class TablesAbreast {
     template <class L>
     void backward(const D& d, const L* lanes, int m, int longest, int64_t i, const T* a, T* y) {
         const T* e = kept_ ? e_ + i * size_ : make(d, lanes, m, longest, i, nullptr);
-        for (int l = 0; l < d.K; ++l, e += d.K * N) row(d.K, e, a).store(y + l * N);
+        Tables::backward(d.K, e, a, y);
     }
 
     // total = sum_k sum_l a(l) E(l, k) g(k) t(l, k) of the edges into position i, from which
@@ -101,6 +95,7 @@ class TablesAbreast {
     // Tables beyond this are made again on the way back.
     static constexpr int64_t kMostKept = int64_t{4} << 20;
     static constexpr int kScores = N / S::N, kWide = kWidened<double, T>;
+    using Tables = LaneTables<T, In>;
 
     // x_: the scores of the edges into position i; lanes that have ended go on with the longest.
     template <class L>
@@ -115,79 +110,11 @@ class TablesAbreast {
     // Their exponentials.
     template <class L>
     const T* make(const D& d, const L* lanes, int m, int longest, int64_t i, double* shifts) {
-        const int64_t entries = static_cast<int64_t>(d.K) * d.K;
         T* const e = kept_ ? e_ + i * size_ : e_;
         if (!D::kNarrows && !column_) x_ = reinterpret_cast<In*>(e);
-        const In* const x = x_;
         weave_scores(d, lanes, m, longest, i);
-        S top[kScores];
-        largest(x, entries, top);
-        for (int64_t j = 0; j < entries; ++j) entry(x + j * N, top).store(e + j * N);
-        if (shifts != nullptr) {
-            In shift[N];
-            each<kScores>([&](auto q) VS_INLINE_LAMBDA { top[q].store(shift + q * S::N); });
-            for (int r = 0; r < N; ++r) shifts[r] += static_cast<double>(shift[r]);
-        }
+        Tables::raise(d.K, x_, e, shifts);
         return e;
-    }
-    // The largest of each lane, 0 where all are forbidden. Several chains, as each step waits for
-    // the one before.
-    static VS_INLINE void largest(const In* x, int64_t entries, S* top) {
-        constexpr int kChains = 4;
-        S part[kChains][kScores];
-        each<kChains>([&](auto c) VS_INLINE_LAMBDA {
-            const In* const first = x + (c < entries ? c : 0) * N;
-            each<kScores>([&](auto q) VS_INLINE_LAMBDA { part[c][q] = S::load(first + q * S::N); });
-        });
-        const auto see = [&](int64_t j, int c) VS_INLINE_LAMBDA {
-            each<kScores>([&](auto q) VS_INLINE_LAMBDA {
-                part[c][q] = S::max(part[c][q], S::load(x + j * N + q * S::N));
-            });
-        };
-        int64_t j = kChains;
-        for (; j + kChains <= entries; j += kChains) {
-            each<kChains>([&](auto c) VS_INLINE_LAMBDA { see(j + c, c); });
-        }
-        for (; j < entries; ++j) see(j, 0);
-        const S finite = S::set1(ExpConst<In>::kMostNegative);
-        each<kScores>([&](auto q) VS_INLINE_LAMBDA {
-            const S high = S::max(S::max(part[0][q], part[1][q]), S::max(part[2][q], part[3][q]));
-            top[q] = S::where_ge(high, finite, high);
-        });
-    }
-    static VS_INLINE V entry(const In* x, const S* top) {
-        if constexpr (D::kNarrows) {
-            S part[kScores];
-            each<kScores>([&](auto q) VS_INLINE_LAMBDA { part[q] = S::load(x + q * S::N); });
-            return exp_narrow<false>(part, top, S::set1(static_cast<In>(Floor<T>::kTransitionLog)));
-        } else {
-            const V v = V::load(x), low = V::set1(Floor<T>::kTransitionLog);
-            return V::where_ge(v, V::set1(ExpConst<T>::kMostNegative),
-                               exp_floor<T>(V::max(v - top[0], low)));
-        }
-    }
-
-    template <int M>
-    static VS_INLINE void columns(int K, const T* e, const T* a, T* y) {
-        V sum[M];
-        each<M>([&](auto j) VS_INLINE_LAMBDA { sum[j] = V::set1(T(0)); });
-        for (int l = 0; l < K; ++l, e += K * N) {
-            const V x = V::load(a + l * N);
-            each<M>([&](auto j)
-                        VS_INLINE_LAMBDA { sum[j] = V::fma(x, V::load(e + j * N), sum[j]); });
-        }
-        each<M>([&](auto j) VS_INLINE_LAMBDA { sum[j].store(y + j * N); });
-    }
-    static VS_INLINE V row(int K, const T* e, const T* a) {
-        V part[N];
-        each<N>([&](auto j) VS_INLINE_LAMBDA { part[j] = V::set1(T(0)); });
-        for (int k0 = 0; k0 < K; k0 += N) {
-            each<N>([&](auto j) VS_INLINE_LAMBDA {
-                const int k = k0 + j;
-                if (k < K) part[j] = V::fma(V::load(e + k * N), V::load(a + k * N), part[j]);
-            });
-        }
-        return fold_apart(part);
     }
 
     int64_t size_ = 0;

@@ -13,6 +13,7 @@ class KeptTables {
     // Of `count` edges from `first` on, (count, size).
     void keep(int64_t first, int64_t count, T* e) { kept_[n_++] = {first, count, e}; }
     void keep_nothing() { n_ = 0; }
+    bool none() const { return n_ == 0; }
     // Where the table of an edge lies, or null: it is not kept.
     T* find(int64_t edge, int64_t size) const {
         for (int r = 0; r < n_; ++r) {

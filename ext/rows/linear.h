@@ -11,6 +11,7 @@
 
 #include "rows/input.h"
 #include "rows/kept_tables.h"
+#include "rows/lane_tables.h"
 #include "rows/rows.h"
 #include "rows/sparse_messages.h"
 #include "rows/tile.h"
@@ -34,11 +35,11 @@ struct Linear {
     const Packed<T>& e;
     Tiling<T> g;
     int K, Kp;
-    T* row;                    // (Kp,) temporary
-    T* edge_row;               // (Kp,) temporary, per-edge transitions only
+    T *row, *edge_row;         // (Kp,) temporary; the second: per-edge transitions only
     double* column = nullptr;  // (Kp,) likewise
     SparseMessages<T> listed;
-    KeptTables<T> tables;  // of edges that have one each
+    KeptTables<T> tables;           // of edges that have one each
+    EdgesTogether<T, In> together;  // messages along them
 
     Linear(const Input<In>& input, const Packed<T>& packed, T* tmp)
         : in(input),
@@ -51,7 +52,10 @@ struct Linear {
 
     // Takes the memory that messages need; false: there is none.
     bool open(vs::Scratch& scratch) {
-        if (in.c.per_edge && !(column = scratch.array<double>(Kp))) return false;
+        if (in.c.per_edge) {
+            column = scratch.array<double>(Kp);
+            if (!column || !together.open(K, Kp, scratch)) return false;
+        }
         if (!e.sparse_forward) return true;
         T* memory = scratch.array<T>(listed.memory_size(K));
         if (memory) listed.open(memory, K);
@@ -165,13 +169,17 @@ struct Linear {
     void forward(const int64_t* edges, int rows, const T* const* x, T* const* y, double* shift) {
         if (e.sparse_forward) return listed.send(*e.sparse_forward, K, Kp, rows, x, y);
         if (!in.c.per_edge) return messages<SumProduct, T>(g, e.forward, rows, x, y);
-        for (int m = 0; m < rows; ++m) shift[m] += edge_forward(edges[m], x[m], y[m]);
+        const auto table = [&](int r) { return in_edge(edges[r]); };
+        int m = tables.none() ? together.template send<true>(table, rows, x, y, shift) : 0;
+        for (; m < rows; ++m) shift[m] += edge_forward(edges[m], x[m], y[m]);
     }
     // y[m](l) = sum_k E(l, k) x[m](k)
     void backward(const int64_t* edges, int rows, const T* const* x, T* const* y) {
         if (e.sparse_backward) return listed.send(*e.sparse_backward, K, Kp, rows, x, y);
         if (!in.c.per_edge) return messages<SumProduct, T>(g, e.backward, rows, x, y);
-        for (int m = 0; m < rows; ++m) edge_backward(edges[m], x[m], y[m]);
+        const auto table = [&](int r) { return in_edge(edges[r]); };
+        int m = tables.none() ? together.template send<false>(table, rows, x, y, nullptr) : 0;
+        for (; m < rows; ++m) edge_backward(edges[m], x[m], y[m]);
     }
     double edge_shift_total(int64_t edges) const {
         return in.c.per_edge ? 0.0 : e.shift * static_cast<double>(edges);

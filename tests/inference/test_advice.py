@@ -88,7 +88,7 @@ def test_a_factor_without_a_table_cannot_be_written(
     assert vs.infer(again).log_z == vs.infer(graph).log_z
     graph = vs.FactorGraph([2] * 60)
     graph.add_feature(range(60), [1] * 60, 1.0)
-    with pytest.raises(vs.MemoryLimitError, match=r"^factor 0: Feature .*; pickle the graph") as e:
+    with pytest.raises(vs.MemoryLimitError, match=r"^Feature .*, or pickle the graph") as e:
         write(graph)
     assert "structured" not in str(e.value)
     assert pickle.loads(pickle.dumps(graph)).n_factors == 1

@@ -239,3 +239,14 @@ def test_samples_follow_the_tables_of_their_edges(labels: int) -> None:
             np.add.at(found, (drawn[:, b, i], drawn[:, b, i + 1]), 1 / size)
             p = pairs[2 * b + i]
             assert (np.abs(found - p) < 5 * np.sqrt(p * (1 - p) / size) + 1e-9).all()
+
+
+@pytest.mark.parametrize("labels", [2, 9])
+def test_samples_of_a_long_chain_that_is_cut(labels: int, rng: np.random.Generator) -> None:
+    m = model_of(rng, labels, [9000, 40], float, 0.05, 1.0)
+    table = m.transition[0]
+    own = vs.Chain(m.unary, np.tile(table, (len(m.transition), 1, 1)), m.lengths)
+    drawn = vs.sample(own, 2, rng=0, threads=1)
+    plain = vs.Chain(m.unary, table, m.lengths)
+    np.testing.assert_array_equal(drawn, vs.sample(plain, 2, rng=0, threads=1))
+    np.testing.assert_array_equal(drawn, uncut(lambda: vs.sample(own, 2, rng=0, threads=1)))

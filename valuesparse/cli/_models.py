@@ -124,10 +124,11 @@ def one_line_errors(path: Path | None) -> Iterator[None]:
         where = before if error.filename is None else f"{error.filename}: "
         raise click.ClickException(plain_names(f"{where}{error.strerror or error}")) from error
     except (ValueError, MemoryError) as error:
-        from valuesparse.inference._refusals import ADVICE
+        from valuesparse.inference._refusals import ADVICE, JOINTS, MASS, SAMPLES
 
         text = " ".join(str(error).split()) or "not enough memory"
-        text = text.replace(ADVICE, "give evidence or raise --memory-limit")
+        for advice in (ADVICE, MASS, SAMPLES, JOINTS):
+            text = text.replace(advice, "give evidence or raise --memory-limit")
         text = text.replace("choose one with sample=", "choose one with --sample ")
         named = path is not None and text.startswith((f"{path.name}: ", f"{path}: "))
         raise click.ClickException(plain_names(text if named else before + text)) from error

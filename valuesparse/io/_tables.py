@@ -136,8 +136,8 @@ def _table_to_write(graph: FactorGraph, factor: Factor, index: int) -> Array:
     try:
         table: Array = graph.table_of(factor, index)
     except MemoryLimitError as error:
-        advice = "pickle the graph, or use factors of fewer variables: only tables can be written"
-        raise MemoryLimitError(f"factor {index}: {str(error).replace(FEWER, advice)}") from None
+        advice = "use factors of fewer variables, or pickle the graph: only tables can be written"
+        raise MemoryLimitError(str(error).replace(FEWER, advice)) from None
     return table
 
 

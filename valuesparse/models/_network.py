@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_reals
 from valuesparse.factors import Table
-from valuesparse.models import _drawing
 from valuesparse.models._blocks import Factors
 from valuesparse.models._checks import check_table
 from valuesparse.models._families import Families
@@ -389,10 +388,14 @@ class ConditionalFactors(Factors):
         states: 2 to 3; largest table: 'wet' given 'rain', 6 entries
         evidence: none
         """
+        from valuesparse.models import _drawing  # few draw
+
         return _drawing.summary(self)
 
     def _repr_html_(self) -> str:
         """Return the summary and a table of the variables, for notebooks."""
+        from valuesparse.models import _drawing  # few draw
+
         return _drawing.html(self)
 
     def to_dot(self) -> str:
@@ -414,6 +417,8 @@ class ConditionalFactors(Factors):
           "rain" -> "wet";
         }
         """
+        from valuesparse.models import _drawing  # few draw
+
         return _drawing.dot(self)
 
     def draw(self, ax: Axes | None = None) -> Axes:
@@ -429,4 +434,6 @@ class ConditionalFactors(Factors):
         MissingExtraError
             matplotlib is not installed.
         """
+        from valuesparse.models import _drawing  # few draw
+
         return _drawing.draw(self, ax)
