@@ -20,6 +20,8 @@ per_edge
     `np.exp` of the same arrays into a kept array stands in for the exponentials; other code may
     be faster, so that a ratio below 1 is possible. The bandwidth is the better one of a copy, which
     moves each byte twice, and a sum.
+per_edge_questions
+    Such sentences of 2, 9 and 49 labels, 20,000 positions at most: entropy, and one sample.
 graph_questions
     The grids of `questions.py` with three rows and five states, 9 and 399 variables, asked before.
 certify
@@ -199,6 +201,26 @@ def per_edge(given: Given) -> Rows:
                 yield claim, at_most(1.25), seconds / max(exponentials, moved)
 
 
+def per_edge_questions(given: Given) -> Rows:
+    for n_labels in (2, 9, 49):
+        rng = given.rng()
+        lengths = lengths_of(min(TABLE_ENTRIES // n_labels**2, POSITIONS), rng)
+        n = int(lengths.sum())
+        tables = rng.standard_normal((n - lengths.size, n_labels, n_labels))
+        chain = vs.Chain(rng.standard_normal((n, n_labels)), tables, lengths=lengths)
+        result = vs.infer(chain)
+        infer, entropy, sample = given.medians(
+            [
+                functools.partial(vs.infer, chain),
+                result.entropy,
+                functools.partial(vs.sample, chain, 1, 0),
+            ]
+        )
+        claim = f"{n_labels} labels, a table for each edge: times infer: "
+        yield claim + "entropy", at_most(2.2), entropy / infer
+        yield claim + "one sample", at_most(1.5), sample / infer
+
+
 def graph_questions(given: Given) -> Rows:
     for size in ("small", "batch"):
         model = grid_of_rows(size, 5, "float64")
@@ -277,6 +299,7 @@ BARS: dict[str, Callable[[Given], Rows]] = {
     "mean_field": functools.partial(fields, "mean_field", 10.0),
     "structured_mean_field": functools.partial(fields, "structured_mean_field", 60.0),
     "per_edge": per_edge,
+    "per_edge_questions": per_edge_questions,
     "graph_questions": graph_questions,
     "certify": certify,
     "tol": tol,
