@@ -324,6 +324,7 @@ class BranchingBlock {
         const int K = w_.K;
         for (int r = 0; r < m && !parentless; ++r) {
             const int64_t s = lo + r, row = t_.edge[s];
+            if (!w_.wanted(s)) continue;  // another arithmetic has written there
             double* down = (t_.flipped[s] ? w_.pass.log_right : w_.pass.log_left) + row * K;
             double* from = (t_.flipped[s] ? w_.pass.log_left : w_.pass.log_right) + row * K;
             double mass = 0.0;

@@ -246,8 +246,8 @@ class DrawsAbreast {
     VS_INLINE void answer(const D& d, const T* a, const double* u, const Wide* found,
                           unsigned unusual, int* k) {
         if (unusual == 0) return whole(found, k);
-        const T* messages[N];
-        read_messages(d, k, messages);
+        const T* messages[N] = {};
+        if (messages_) read_messages(d, k, messages);
         whole(found, k);
         draw_apart(d, a, messages, u, unusual, k);
     }
@@ -267,8 +267,13 @@ class DrawsAbreast {
                     unsigned lanes, int* k) {
         for (int r = 0; r < N; ++r) {
             if (!(lanes >> r & 1u)) continue;
+            const T* own = message[r];
             for (int i = 0; i < d.K; ++i) row_[i] = a[i * N + r];
-            k[r] = draw(d, row_, message[r], u[r], one_);
+            if (!messages_) {  // columns_of() has made it, where ones are otherwise
+                for (int i = 0; i < d.K; ++i) row_[d.Kp + i] = column_[i * N + r];
+                own = row_ + d.Kp;
+            }
+            k[r] = draw(d, row_, own, u[r], one_);
         }
     }
 

@@ -250,3 +250,33 @@ def test_samples_of_a_long_chain_that_is_cut(labels: int, rng: np.random.Generat
     plain = vs.Chain(m.unary, table, m.lengths)
     np.testing.assert_array_equal(drawn, vs.sample(plain, 2, rng=0, threads=1))
     np.testing.assert_array_equal(drawn, uncut(lambda: vs.sample(own, 2, rng=0, threads=1)))
+
+
+class NextToOne(np.random.Generator):
+    """Draws the largest number below 1, mostly."""
+
+    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        if out is None:
+            out = np.empty(size)
+        super().random(out=out)
+        out[out < 0.7] = np.nextafter(1.0, 0.0)
+        return out
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("labels", [2, 5, 8, 9, 16, 17, 24])
+def test_samples_by_numbers_next_to_one(labels: int, dtype: Any, rng: np.random.Generator) -> None:
+    """Lanes that are drawn apart have the tables of their edges, too."""
+    lengths = [6] * 40
+    m = model_of(rng, labels, lengths, dtype, 0.2, 1.0)
+    own = vs.Chain(
+        m.unary, np.tile(m.transition[0], (len(m.transition), 1, 1)), lengths, allowed=m.allowed
+    )
+    plain = vs.Chain(m.unary, m.transition[0], lengths, allowed=m.allowed)
+    drawn, wanted = (
+        vs.sample(x, 5, NextToOne(np.random.PCG64(3)), threads=1) for x in (own, plain)
+    )
+    np.testing.assert_array_equal(drawn, wanted)
+    mixed = vs.sample(m, 5, NextToOne(np.random.PCG64(3)), threads=1)
+    for states in mixed:
+        assert np.isfinite(vs.log_prob(m, states)).all()

@@ -92,3 +92,17 @@ def test_islands_of_tables(labels: int, rng: np.random.Generator) -> None:
         s = vs.infer(vs.Tree(above, t.unary[rows], t.pairwise[rows]), zeta=0.8, threads=1)
         np.testing.assert_array_equal(r.islands[rows], s.islands)
         np.testing.assert_array_equal(r.marginals[rows], s.marginals)
+
+
+def test_entropy_beside_a_tree_that_takes_logarithms() -> None:
+    """What has been found of a tree stays, though one of its block is done again."""
+    rng = np.random.default_rng(6)
+    widened = 0
+    for _ in range(100):
+        unary = (rng.normal(size=(6, 5)) * 100).astype(np.float32)
+        tables = (rng.normal(size=(6, 5, 5)) * 100).astype(np.float32)
+        both = vs.infer(vs.Tree([-1, 0, 0, -1, 3, 4], unary, tables))
+        one = vs.infer(vs.Tree([-1, 0, 0], unary[:3], tables[:3]))
+        assert both.entropy()[0] == one.entropy()[0]
+        widened += both.stats["sequences_widened"] > one.stats["sequences_widened"]
+    assert widened > 0
