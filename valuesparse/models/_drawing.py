@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from valuesparse._extras import require
 from valuesparse.models._blocks import Factors, scopes_of
 from valuesparse.models._names import listed
 
@@ -154,8 +153,7 @@ def _places(graph: Factors, families: dict[int, tuple[int, ...]]) -> list[tuple[
 
 
 def draw(graph: Factors, ax: Axes | None) -> Axes:
-    """See `FactorGraph.draw`."""
-    require("cli", "matplotlib")
+    """See `FactorGraph.draw`, which has made sure of matplotlib."""
     if ax is None:
         from matplotlib.figure import Figure
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._extras import require
 from valuesparse._validation import as_reals
 from valuesparse.factors import Table
 from valuesparse.models._blocks import Factors
@@ -434,6 +435,7 @@ class ConditionalFactors(Factors):
         MissingExtraError
             matplotlib is not installed.
         """
+        require("cli", "matplotlib")
         from valuesparse.models import _drawing  # few draw
 
         return _drawing.draw(self, ax)
