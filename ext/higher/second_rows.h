@@ -298,14 +298,7 @@ class SecondPass {
             row_scale_out(last, static_cast<int>(k_), 1.0 / total,
                           ask_.marginals + lane.first * k_);
         }
-        if (ask_.entropy != nullptr) {
-            const double top = compose(m_, kp_, lane.first, 0, 1, row_);
-            for (int64_t k = 0; k < kp_; k += V::N) {
-                (V::load(last + k) * V::set1(1.0 / total)).store(column_ + k);
-                (V::load(row_ + k) - V::set1(top)).store(row_ + k);
-            }
-            lane.score = expected_score(column_, row_, kp_);
-        }
+        if (ask_.entropy != nullptr) lane.score = score_of(lane, 0, last) / total;
     }
 
     void backward(int alive, int64_t i, double* expected) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from valuesparse import _junction
@@ -21,6 +22,7 @@ __all__ = [
     "bytes_of",
     "check_memory",
     "check_states",
+    "first_names",
     "impossible",
     "outputs",
     "too_large",
@@ -37,6 +39,12 @@ ADVICE = "give evidence, raise memory_limit, or approximate with method='bp' (in
 MASS = "give evidence, raise memory_limit, or take infer(method='bp').log_z or vs.bounds.log_z"
 JOINTS = "give evidence or raise memory_limit"
 SAMPLES = f"{JOINTS}; samples are exact, and no method approximates them"
+
+
+def first_names(graph: FactorGraph, scope: Sequence[int]) -> str:
+    """Return the names of the first variables of a factor, for an error."""
+    names = [repr(graph.names[v]) for v in scope[:3]]
+    return ", ".join([*names, "..."] if len(scope) > 3 else names)
 
 
 class SearchGivenUp(MemoryLimitError):

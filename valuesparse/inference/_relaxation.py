@@ -13,6 +13,7 @@ from valuesparse.factors._base import FEWER
 from valuesparse.inference import _memory
 from valuesparse.inference._memory import show_bytes
 from valuesparse.inference._network import LoopyCall
+from valuesparse.inference._refusals import first_names
 from valuesparse.models import FactorGraph
 
 __all__ = ["RelaxedPoint", "dual_of", "require_binary", "require_memory", "sides"]
@@ -55,13 +56,12 @@ def require_memory(task: LoopyCall, method: str, size: float = 0.0) -> None:
         return
     group = int(entries.argmax())
     scope, index = network.scope(group), int(laid.wide[laid.group == group][0])
-    names = [repr(task.model.names[v]) for v in scope[:3]] + ["..."] * (len(scope) > 3)
     ad3 = f"method='ad3' takes it, with {show_bytes(dual)}; or " if dual <= limit else ""
     raise MemoryLimitError(
         f"method={method!r} needs about {show_bytes(max(dual, size))} for the tables of this "
         f"graph, above half of what the machine has ({show_bytes(limit)}); the largest is that of "
         f"factor {index}, a {type(task.model.factor(index)).__name__} over {len(scope)} variables "
-        f"({', '.join(names)}), with {entries[group]:,} entries; {ad3}{FEWER}"
+        f"({first_names(task.model, scope)}), with {entries[group]:,} entries; {ad3}{FEWER}"
     )
 
 

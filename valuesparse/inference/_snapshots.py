@@ -9,6 +9,7 @@ from valuesparse import _junction
 from valuesparse.errors import MemoryLimitError
 from valuesparse.factors._base import FEWER
 from valuesparse.inference import _memory
+from valuesparse.inference._refusals import first_names
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import Stamp, all_tables, tables_to_make
 
@@ -44,9 +45,8 @@ def require_memory(graph: FactorGraph, advice: str = FEWER) -> None:
     asked, limit = tables_to_make(graph), _memory.default_memory_limit()
     if asked.size > limit:
         size = min(asked.size, sys.float_info.max)
-        names = [repr(graph.names[v]) for v in asked.scope[:3]] + ["..."] * (len(asked.scope) > 3)
         raise MemoryLimitError(
             f"the tables to be made of {asked.number} factors need {size:.3g} bytes, above "
             f"half of what the machine has ({limit:.3g}); the largest is that of a {asked.kind} "
-            f"over {len(asked.scope)} variables ({', '.join(names)}); {advice}"
+            f"over {len(asked.scope)} variables ({first_names(graph, asked.scope)}); {advice}"
         )
