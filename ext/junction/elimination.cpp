@@ -267,11 +267,15 @@ Found best_elimination(const Moral& m, const Search& search, Control* control, E
                        int64_t* tried) {
     constexpr double kTrivial = 4096.0;  // tables below this are not worth a second order
     constexpr double kBudget = 1.5e7;    // operations, 0.1 s, while every order is too large
+    constexpr double kTooFar = 65536.0;  // so many times what fits: random ties gain less
     constexpr int64_t kRestarts = 1000;
     const EliminationRule rules[3] = {EliminationRule::kMinFill, EliminationRule::kWeightedMinFill,
                                       EliminationRule::kMinWeight};
     // An operation takes about as long as two table entries do in propagation.
-    const auto budget = [&] { return search.effort * 0.1 * std::min(best->size, search.fits); };
+    const auto budget = [&] {
+        const double use = 0.1 * std::min(best->size, search.fits);
+        return search.effort * (best->size > kTooFar * search.fits ? std::min(use, kBudget) : use);
+    };
     double spent = 0.0;
     bool any = false;
     for (*tried = 0; *tried < kRestarts + 3; ++*tried) {

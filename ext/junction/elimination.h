@@ -23,7 +23,8 @@ struct Elimination {
 };
 
 // How long to search for an order. Entries beyond `fits` cannot be stored: larger tables are not
-// worth a longer search. It ends when the first orders all have more than `most` entries.
+// worth a longer search, and those far beyond it a short one only. It ends when the first orders
+// all have more than `most` entries.
 struct Search {
     double effort = 1.0;
     uint64_t seed = 0;
