@@ -222,3 +222,24 @@ def test_a_price_keeps_to_its_deadline() -> None:
     """Bounds from scores alone are made block by block."""
     with pytest.raises(vs.DeadlineError):
         vs.infer(_chain(20_000), work=0, deadline=1e-9)
+
+
+@pytest.mark.parametrize("n_best", [{}, {"n_best": 3}])
+@pytest.mark.parametrize("lengths", [[30_000], [100] * 300, [], [0, 2, 0]])
+@pytest.mark.parametrize("order", [2, None])
+def test_progress_of_longer_chains_ends_at_their_positions(
+    order: int | None, lengths: list[int], n_best: dict[str, int]
+) -> None:
+    rng, n = np.random.default_rng(0), sum(lengths)
+    unary = rng.normal(size=(n, 3))
+    model: Any = vs.SegmentChain(unary, rng.normal(size=(3, 3)), lengths, max_length=3)
+    if order:
+        model = vs.Chain(unary, rng.normal(size=(3, 3, 3)), lengths, order=2)
+    for ask in (vs.infer, lambda m, **k: vs.sample(m, 5, 0, **k), vs.decode):
+        seen: list[tuple[int, int]] = []
+        more = n_best if ask is vs.decode else {}
+        ask(model, progress=lambda *at, seen=seen: seen.append(at), **more)
+        assert {total for _, total in seen} == {n}
+        done = [some for some, _ in seen]
+        assert done == sorted(done)
+        assert done[-1] == n

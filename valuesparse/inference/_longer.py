@@ -51,13 +51,15 @@ def _ask(model: Model, workers: int, watch: Watch = NOBODY, **wanted: Any) -> tu
         first = np.zeros((k, k)) if model.first is None else model.first.astype(np.float64)
     best = wanted.get("best")
     value = np.empty((() if best is None else best.shape[:1]) + (model.n_sequences,))
+    n = model.n_positions
     in_logarithms, impossible = _higher.answer(
         model.offset, model.scores(), table, start, end, first, duration, segment, longest,
-        model.edge, workers, value, deadline=watch.left(), progress=watch.progress,
+        model.edge, workers, value, deadline=watch.left(), progress=watch.part(0, n, n),
         late=watch.late, **wanted,
     )  # fmt: skip
     if impossible is not None:
         raise InfeasibleError(*impossible)
+    watch.finish(n)
     return value, in_logarithms
 
 
