@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse.models import Chain, SparseTransition
+from valuesparse.models import Chain, SecondOrderChain, SegmentChain, SparseTransition
 from valuesparse.results._islands import IslandResult
 
 if TYPE_CHECKING:
-    import pandas
+    pass
 
 __all__ = ["ChainResult"]
 
@@ -76,7 +76,7 @@ class ChainResult(IslandResult[Chain]):
         low, high = min(wanted), max(wanted) + 1
         piece, first = edges_of(self._conditioned(), low, high)
         block = self._engine.pairwise(piece, threads, (low - first, high - first))
-        return block if wanted.step == 1 else np.ascontiguousarray(block[_within(wanted, low)])
+        return block if wanted.step == 1 else np.ascontiguousarray(block[within(wanted, low)])
 
     def _incidence(self) -> tuple[Integers, Integers, Integers]:
         model = self._model
@@ -89,29 +89,31 @@ class ChainResult(IslandResult[Chain]):
         owner = np.repeat(np.arange(length.size), np.maximum(length - 1, 0))
         return edges_at, sequence, owner
 
-    def to_frame(self, labels: Any = None) -> pandas.DataFrame:
-        """Return the marginals as a pandas DataFrame indexed by (sequence, position).
-
-        Parameters
-        ----------
-        labels : sequence, optional
-            Names of the K columns; numbers by default.
-        """
-        sequence = np.repeat(np.arange(self._model.n_sequences), self._model.lengths)
-        position = np.arange(self._model.n_positions) - self._model.offset[sequence]
-        return self._frame(labels, {"sequence": sequence, "position": position})
+    def _index(self) -> dict[str, Integers]:
+        return places(self._model)
 
 
-def _within(wanted: range, low: int) -> slice:
+def places(model: Chain | SecondOrderChain | SegmentChain) -> dict[str, Integers]:
+    """Return the sequence of each position, and its place there."""
+    sequence = np.repeat(np.arange(model.n_sequences), model.lengths)
+    return {"sequence": sequence, "position": np.arange(model.n_positions) - model.offset[sequence]}
+
+
+def within(wanted: range, low: int) -> slice:
     """`wanted`, as a slice of the block of edges that starts at `low`."""
     stop = wanted[-1] - low + (1 if wanted.step > 0 else -1)
     return slice(wanted[0] - low, stop if stop >= 0 else None, wanted.step)
 
 
+def sequences_of(model: Chain | SecondOrderChain, low: int, high: int) -> tuple[int, int]:
+    """Return the first of the sequences that hold edges [low, high), and the one after the last."""
+    first = int(np.searchsorted(model.edge, low, side="right")) - 1
+    return first, int(np.searchsorted(model.edge, high, side="left"))
+
+
 def edges_of(model: Chain, low: int, high: int) -> tuple[Chain, int]:
     """Return the sequences that hold edges [low, high), and the number of their first edge."""
-    first = int(np.searchsorted(model.edge, low, side="right")) - 1
-    last = int(np.searchsorted(model.edge, high, side="left"))
+    first, last = sequences_of(model, low, high)
     if first == 0 and last == model.n_sequences:
         return model, 0
     rows = slice(int(model.offset[first]), int(model.offset[last]))

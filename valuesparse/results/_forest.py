@@ -9,9 +9,8 @@ import numpy.typing as npt
 
 from valuesparse import _forest
 from valuesparse._buffers import empty
-from valuesparse._validation import as_count, as_probability
 from valuesparse.models import Chain, Tree
-from valuesparse.results._base import Result
+from valuesparse.results._base import Result, RowsResult
 from valuesparse.results._certificate import (
     Certificate,
     Proof,
@@ -19,12 +18,11 @@ from valuesparse.results._certificate import (
     lower_bounds,
     upper_bounds,
 )
-from valuesparse.results._listed import Listed, listed
+from valuesparse.results._listed import Listed
 from valuesparse.results._queries import Queries
 from valuesparse.threads import resolve
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
     from typing_extensions import Self
 
 __all__ = ["ForestResult", "Model"]
@@ -38,7 +36,7 @@ Model = TypeVar("Model", Chain, Tree)
 _BLOCK = 1 << 15
 
 
-class ForestResult(Result, Generic[Model]):
+class ForestResult(RowsResult, Generic[Model]):
     """The common part of results of chains and trees; its arrays are read-only."""
 
     __slots__ = ("_certificate", "_dense", "_held", "_least", "_listed", "_proof")
@@ -91,24 +89,6 @@ class ForestResult(Result, Generic[Model]):
             self._fill(_dense=dense)
         assert self._dense is not None
         return self._dense
-
-    @property
-    def unlisted(self) -> Floats:
-        """The most that a label left out by `sparse` can have, (N,); zeros without `keep`.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import valuesparse as vs
-        >>> r = vs.infer(vs.Chain(np.log([[0.9, 0.07, 0.03]]), np.zeros((3, 3))), keep=0.05)
-        >>> r.unlisted.round(3).tolist()
-        [0.03]
-        """
-        if self._listed is not None:
-            return self._listed.unlisted
-        none = np.zeros(self.islands.size)
-        none.flags.writeable = False
-        return none
 
     def _proved(self) -> Certificate:
         if self._proof is None:
@@ -216,7 +196,7 @@ class ForestResult(Result, Generic[Model]):
         >>> r = vs.infer(vs.Chain(np.log([[0.9, 0.1], [0.8, 0.2]]), np.zeros((2, 2))), tol=0.01)
         >>> low, high = r.pairwise_bounds()
         >>> low[0].round(3).tolist(), high[0].round(3).tolist()
-        ([[0.7, 0.0], [0.0, 0.0]], [[0.8, 0.2], [0.1, 0.1]])
+        ([[0.7, 0.1], [0.0, 0.0]], [[0.8, 0.2], [0.1, 0.1]])
         """
         if edges is not None and not isinstance(edges, slice):
             raise TypeError(f"edges must be a slice, got {type(edges).__name__}")
@@ -297,80 +277,18 @@ class ForestResult(Result, Generic[Model]):
         self._fill(_proof=proof, method=method, reason=reason)
         return self
 
-    def sparse(self, min: float | None = None, *, threads: int | None = None) -> csr_array:
-        """Return the marginals that are not small, as a sparse array.
+    def _kept(self) -> Listed | None:
+        return self._listed
 
-        Parameters
-        ----------
-        min : float, optional
-            The least marginal to list, in [0, 1]; by default the `keep` of the call, and without
-            one whatever is not zero. The largest of each row is listed in any case.
-        threads : int, optional
-            At least 1.
-
-        Returns
-        -------
-        scipy.sparse.csr_array of shape (N, K), dtype of the model
-            A copy; labels ascend in each row.
-
-        Raises
-        ------
-        ValueError
-            When `min` is below the `keep` of the call: what is smaller is not known.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import valuesparse as vs
-        >>> r = vs.infer(vs.Chain(np.log([[0.9, 0.07, 0.03]]), np.zeros((3, 3))))
-        >>> r.sparse(min=0.05).toarray().round(3).tolist()
-        [[0.9, 0.07, 0.0]]
-        """
-        workers, k = resolve(threads), self._model.n_labels
-        least = None if min is None else as_probability("min", min)
+    def _listing(self, least: float | None, workers: int) -> Listed:
         if self._listed is None:
-            assert self._dense is not None
-            smallest = float(np.finfo(self._dense.dtype).smallest_subnormal)
-            return listed(self._dense, smallest if least is None else least, workers).csr(k)
+            return super()._listing(least, workers)
         assert self._least is not None
         if least is None or least == self._least:
-            return self._listed.csr(k)
+            return self._listed
         if least < self._least:
             raise ValueError(
                 f"min={least:g} is below keep={self._least:g}, with which the marginals were "
                 f"computed; compute them with keep={least:g}"
             )
-        return self._listed.at_least(least).csr(k)
-
-    def top(self, k: int, *, threads: int | None = None) -> tuple[Integers, Array]:
-        """Return the k most probable labels of each variable.
-
-        Parameters
-        ----------
-        k : int
-            How many, from 1 to the number of labels.
-        threads : int, optional
-            At least 1.
-
-        Returns
-        -------
-        labels : ndarray of int64, shape (N, k)
-            By probability, descending; labels that are as probable ascend.
-        probabilities : ndarray of shape (N, k), dtype of the model
-            Their marginals. Where `keep` has listed fewer than `k`, −1 and 0 fill the row.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import valuesparse as vs
-        >>> r = vs.infer(vs.Chain(np.log([[0.03, 0.9, 0.07]]), np.zeros((3, 3))))
-        >>> labels, p = r.top(2)
-        >>> labels.tolist(), p.round(3).tolist()
-        ([[1, 2]], [[0.9, 0.07]])
-        """
-        workers, count = resolve(threads), as_count("k", k, at_least=1)
-        if count > self._model.n_labels:
-            raise ValueError(f"k={count}: there are {self._model.n_labels} labels")
-        if self._listed is not None:
-            return self._listed.top(count)
-        return _forest.top(self._dense, count, workers)
+        return self._listed.at_least(least)

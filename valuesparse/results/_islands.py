@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_count
 from valuesparse.models import SparseTransition
 from valuesparse.results._forest import ForestResult, Model
 from valuesparse.results._listed import Listed
 
 if TYPE_CHECKING:
-    import pandas
+    pass
 
 __all__ = ["IslandResult", "plogp"]
 
@@ -22,7 +21,6 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-_BLOCK_ENTRIES = 2**22  # of pairwise marginals made at a time, unless a block is asked for
 _CACHED_ENTRIES = 2**18  # of those that are read once
 #: Rounding error that an entropy may have, by dtype of the model; relative where it is above one.
 _UNSEEN = {np.dtype(np.float64): 1e-11, np.dtype(np.float32): 1e-5}
@@ -111,42 +109,6 @@ class IslandResult(ForestResult[Model], Generic[Model]):
     ) -> Iterator[Array]:
         return self._engine.iter_edge_marginals(self._conditioned(), threads, size, edges)
 
-    def _pairwise(self, wanted: range, threads: int | None) -> Array:
-        """Return pairwise marginals of some edges, one or more."""
-        raise NotImplementedError
-
-    def pairwise(self, edges: slice | None = None, *, threads: int | None = None) -> Array:
-        """Return pairwise marginals.
-
-        Parameters
-        ----------
-        edges : slice, optional
-            Which edges, in their numbering: as in ``Chain.transition``, or by child in a tree; all
-            by default.
-        threads : int, optional
-            At least 1.
-
-        Returns
-        -------
-        ndarray of shape (edges, K, K), dtype of the model
-            ``[e, l, k]``: probability of label l before edge e, or at the parent, and k after it.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import valuesparse as vs
-        >>> r = vs.infer(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))))
-        >>> r.pairwise(edges=slice(1, 2)).tolist()
-        [[[0.25, 0.25], [0.25, 0.25]]]
-        """
-        if edges is not None and not isinstance(edges, slice):
-            raise TypeError(f"edges must be a slice, got {type(edges).__name__}")
-        wanted = range(self._n_edges())[edges or slice(None)]
-        if len(wanted) == 0:
-            k = self._model.n_labels
-            return np.empty((0, k, k), dtype=self._model.dtype)
-        return self._pairwise(wanted, threads)
-
     def expectations(self, *, sparse: bool = False, threads: int | None = None) -> Any:
         """Return the edge marginals summed over all edges, for training.
 
@@ -176,46 +138,9 @@ class IslandResult(ForestResult[Model], Generic[Model]):
             return self._engine.listed_expectations(self._conditioned(), threads)
         return self._engine.expectations(self._conditioned(), threads)
 
-    def iter_pairwise(
-        self, block: int | None = None, *, threads: int | None = None
-    ) -> Iterator[Array]:
-        """Yield pairwise marginals, `block` edges at a time, to spare memory.
-
-        One pass computes messages, (N, K) twice; edges are then made block by block.
-
-        Parameters
-        ----------
-        block : int, optional
-            Number of edges per array, at least 1; by default 1024, or as many as have 2²² entries.
-        threads : int, optional
-            At least 1.
-
-        Yields
-        ------
-        ndarray of shape (at most `block`, K, K)
-            Consecutive edges.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import valuesparse as vs
-        >>> r = vs.infer(vs.Chain(np.zeros((6, 2)), np.zeros((2, 2))))
-        >>> [part.shape[0] for part in r.iter_pairwise(2)]
-        [2, 2, 1]
-        """
-        k = self._model.n_labels
-        size = max(1, min(1024, _BLOCK_ENTRIES // k**2))
-        if block is not None:
-            size = as_count("block", block, at_least=1)
-        for part in self._edge_blocks(size, threads):
-            yield part.astype(self._model.dtype, copy=False)
-
     @staticmethod
     def _sparse_table(model: Any) -> SparseTransition | None:
         """Return the shared table, where it was given as one that lists pairs."""
-        raise NotImplementedError
-
-    def _n_edges(self) -> int:
         raise NotImplementedError
 
     def _incidence(self) -> tuple[Integers, Integers, Integers]:
@@ -279,19 +204,6 @@ class IslandResult(ForestResult[Model], Generic[Model]):
         each = np.concatenate([np.zeros(0), *entropies])
         total -= np.bincount(owner[edges], weights=each, minlength=wanted.size)
         return total[wanted]
-
-    def _frame(self, labels: Any, index: dict[str, Array]) -> pandas.DataFrame:
-        """Return the marginals as a data frame, by two levels of an index."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError("to_frame needs pandas: pip install pandas") from error
-        rows = pandas.MultiIndex.from_arrays(list(index.values()), names=list(index))
-        k = self._model.n_labels
-        columns = range(k) if labels is None else list(labels)
-        if len(columns) != k:
-            raise ValueError(f"labels must have a name for each of {k} labels, got {len(columns)}")
-        return pandas.DataFrame(self.marginals, index=rows, columns=columns, copy=True)
 
     def __repr__(self) -> str:
         n, k = self.islands.size, self._model.n_labels

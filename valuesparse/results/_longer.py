@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from valuesparse.models import SecondOrderChain, SegmentChain
-from valuesparse.results._base import Result
+from valuesparse.results._base import RowsResult, edges_at_once
+from valuesparse.results._chain import places, sequences_of, within
 
 __all__ = ["SecondOrderResult", "SegmentResult"]
 
 Array = npt.NDArray[Any]
+Integers = npt.NDArray[np.int64]
+
+#: Bounds and proofs, which results of chains and trees have.
+_PROVED = frozenset({
+    "certify", "error", "log_z_lower", "log_z_upper", "lower", "pairwise_bounds", "radius",
+    "slack", "upper",
+})  # fmt: skip
 
 
 class Joints(Protocol):
@@ -28,7 +37,7 @@ class Joints(Protocol):
         """Return the entropy of each sequence."""
 
 
-class _LongerResult(Result):
+class _LongerResult(RowsResult):
     """The common part of both; the engine that answers is handed over."""
 
     __slots__ = ()
@@ -60,6 +69,20 @@ class _LongerResult(Result):
         n, k = self.marginals.shape
         name = type(self).__name__
         return f"{name}(method={self.method!r}, positions={n}, labels={k})"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            kind = type(self).__name__
+            if name in _PROVED:
+                raise AttributeError(
+                    f"a {kind} has no {name}: tol, work and certify() are for a Chain or a Tree; "
+                    "these marginals are exact but for rounding, without a proof"
+                )
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+
+    def _index(self) -> dict[str, Integers]:
+        return places(self._model)
 
     def expectations(self, *, threads: int | None = None) -> npt.NDArray[np.float64]:
         """Return the expected counts of the transition's entries, summed over all sequences.
@@ -94,9 +117,42 @@ class SecondOrderResult(_LongerResult):
     __slots__ = ()
     _model: SecondOrderChain
 
-    def pairwise(self, *, threads: int | None = None) -> Array:
-        """Return the probability of each pair of neighbouring labels, (edges, K, K) [from, to]."""
-        return self._engine.joint(self._model, threads)
+    def _n_edges(self) -> int:
+        return int(self._model.edge[-1])
+
+    def _pairwise(self, wanted: range, threads: int | None) -> Array:
+        first, last = sequences_of(self._model, min(wanted), max(wanted) + 1)
+        block = self._joint(first, last, threads)
+        if block.shape[0] == len(wanted) and wanted.step == 1:
+            return block
+        return block[within(wanted, int(self._model.edge[first]))].copy()
+
+    def _edge_blocks(self, size: int, threads: int | None) -> Iterator[Array]:
+        model, first = self._model, 0
+        edge, k, most = model.edge, model.n_labels, max(size, edges_at_once(model.n_labels))
+        rest: Array = np.empty((0, k, k), model.dtype)
+        while first < model.n_sequences:
+            last = int(np.searchsorted(edge, edge[first] + most, side="right")) - 1
+            last = max(last, first + 1)
+            rest = np.concatenate([rest, self._joint(first, last, threads)])
+            whole = rest.shape[0] // size * size
+            for at in range(0, whole, size):
+                yield rest[at : at + size]
+            rest, first = rest[whole:], last
+        if rest.shape[0]:
+            yield rest
+
+    def _joint(self, first: int, last: int, threads: int | None) -> Array:
+        """Return the pairs of neighbours in sequences [first, last)."""
+        model = self._model
+        if first > 0 or last < model.n_sequences:
+            rows = slice(int(model.offset[first]), int(model.offset[last]))
+            model = SecondOrderChain(
+                model.unary[rows], model.transition, model.lengths[first:last],
+                start=model.start, end=model.end, first=model.first,
+                allowed=None if model.allowed is None else model.allowed[rows],
+            )  # fmt: skip
+        return self._engine.joint(model, threads)
 
 
 class SegmentResult(_LongerResult):
@@ -115,3 +171,15 @@ class SegmentResult(_LongerResult):
     def segments(self, *, threads: int | None = None) -> Array:
         """Return the probability of each segment, (N, L, K) ``[first, length - 1, label]``."""
         return self._engine.joint(self._model, threads)
+
+    def pairwise(self, edges: slice | None = None, *, threads: int | None = None) -> NoReturn:
+        """Raise a `ValueError`: a transition stands between segments, not between positions."""
+        raise ValueError(
+            "a SegmentChain has no pairwise marginals, since its transition stands between "
+            "segments, not between positions; ask segments() for the probability of each segment, "
+            "or expectations() for how many neighbours of each pair of labels are expected"
+        )
+
+    def iter_pairwise(self, block: int | None = None, *, threads: int | None = None) -> NoReturn:
+        """Raise a `ValueError`, as `pairwise` does."""
+        self.pairwise()

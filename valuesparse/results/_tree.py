@@ -11,7 +11,7 @@ from valuesparse.models import SparseTransition, Tree
 from valuesparse.results._islands import IslandResult
 
 if TYPE_CHECKING:
-    import pandas
+    pass
 
 __all__ = ["TreeResult"]
 
@@ -87,13 +87,5 @@ class TreeResult(IslandResult[Tree]):
         tree = model.structure.tree_of()
         return edges_at, tree, tree[children]
 
-    def to_frame(self, labels: Any = None) -> pandas.DataFrame:
-        """Return the marginals as a pandas DataFrame indexed by (tree, node).
-
-        Parameters
-        ----------
-        labels : sequence, optional
-            Names of the K columns; numbers by default.
-        """
-        nodes = np.arange(self._model.n_nodes)
-        return self._frame(labels, {"tree": self._model.structure.tree_of(), "node": nodes})
+    def _index(self) -> dict[str, Integers]:
+        return {"tree": self._model.structure.tree_of(), "node": np.arange(self._model.n_nodes)}
