@@ -55,6 +55,11 @@ def as_reals(name: str, value: npt.ArrayLike) -> Array:
     if array.dtype.kind == "f" and array.dtype.itemsize == 4:  # the other byte order
         return array.astype(np.float32)
     if array.dtype.kind not in "fiub":
+        if array.ndim == 0 and array.dtype == object:  # what numpy cannot look into
+            raise TypeError(
+                f"{name} must hold real numbers, got a {type(value).__name__}; make it an array "
+                "of float64 first"
+            )
         raise TypeError(
             f"{name} must hold real numbers, got an array of dtype {array.dtype}; "
             "convert it to float64 first"

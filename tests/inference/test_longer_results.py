@@ -91,7 +91,9 @@ def test_some_pairs_of_neighbours_have_the_bits_of_all(dtype: type) -> None:
 def test_blocks_come_from_many_groups_of_sequences() -> None:
     rng = np.random.default_rng(3)
     lengths = rng.integers(0, 60, 100)
-    model = vs.Chain(rng.normal(size=(lengths.sum(), 3)), rng.normal(size=(3, 3, 3)), lengths, order=2)
+    model = vs.Chain(
+        rng.normal(size=(lengths.sum(), 3)), rng.normal(size=(3, 3, 3)), lengths, order=2
+    )
     r = vs.infer(model)
     parts = list(r.iter_pairwise())
     assert len(parts) > 2

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_array, as_count, as_reals, as_states, weighed
 from valuesparse.models._sequences import frozen, join, laid_out, mask, vector
+from valuesparse.models.sparse_transition import SparseTransition, dense_table, given_table
 
 __all__ = ["SecondOrderChain", "SegmentChain"]
 
@@ -62,7 +63,15 @@ class _Sequences:
     ) -> dict[str, Array | None]:
         """Read all arguments; return those of `more`, converted, whose shapes are to be checked."""
         rows, given, _ = join(unary, lengths)
-        real = {"transition": as_reals("transition", transition)}
+        steps = given_table("transition", transition)
+        if order > 1 and isinstance(steps, SparseTransition):
+            k = rows.shape[1]
+            raise TypeError(
+                f"transition must be an array of shape {(k, k, k)} for order 2, got a "
+                f"{type(transition).__name__}, which has no score of three labels; give "
+                f"np.broadcast_to(table.todense(), {(k, k, k)}) of a SparseTransition"
+            )
+        real = {"transition": dense_table("transition", steps)}
         real |= {name: as_reals(name, x) for name, x in more.items() if x is not None}
         dtype = np.result_type(rows.dtype, *(x.dtype for x in real.values()))
         for name, value in (("start", start), ("end", end)):
@@ -146,8 +155,9 @@ class SecondOrderChain(_Sequences):
     transition : array_like of shape (K, K, K)
         Log-potential ``[before, from, to]`` of three labels in a row; −inf forbids. A score of two
         labels in a row is added to all ``before``.
-    first : array_like of shape (K, K), optional
-        Log-potential ``[from, to]`` of the first two labels of every sequence.
+    first : array_like of shape (K, K), or SparseTransition, optional
+        Log-potential ``[from, to]`` of the first two labels of every sequence; a sparse array of
+        scipy forbids the pairs that it does not store.
 
     Raises
     ------
@@ -184,9 +194,10 @@ class SecondOrderChain(_Sequences):
         start: npt.ArrayLike | None = None,
         end: npt.ArrayLike | None = None,
         allowed: npt.ArrayLike | None = None,
-        first: npt.ArrayLike | None = None,
+        first: npt.ArrayLike | SparseTransition | None = None,
     ) -> None:
-        read = self._read(unary, transition, lengths, start, end, allowed, 2, {"first": first})
+        pairs = None if first is None else dense_table("first", first)
+        read = self._read(unary, transition, lengths, start, end, allowed, 2, {"first": pairs})
         table, k = read["first"], self.n_labels
         if table is not None and table.shape != (k, k):
             raise ValueError(f"first must have shape {(k, k)}, got {table.shape}")
@@ -223,9 +234,11 @@ class SegmentChain(_Sequences):
     ----------
     unary, lengths, start, end, allowed
         As for :class:`valuesparse.Chain`; −inf forbids a label at a position.
-    transition : array_like of shape (K, K)
+    transition : array_like of shape (K, K), or SparseTransition
         Log-potential ``[from, to]`` of neighbouring segments. Two of one label are not one segment:
-        −inf on the diagonal forbids them.
+        −inf on the diagonal forbids them. A SparseTransition becomes an array with an entry for
+        each pair: it saves no time here. A sparse array of scipy forbids the pairs that it does
+        not store.
     max_length : int
         L, the most positions of a segment; at least 1.
     duration : array_like of shape (L, K), optional
@@ -266,7 +279,7 @@ class SegmentChain(_Sequences):
     def __init__(
         self,
         unary: npt.ArrayLike | Sequence[npt.ArrayLike],
-        transition: npt.ArrayLike,
+        transition: npt.ArrayLike | SparseTransition,
         lengths: npt.ArrayLike | None = None,
         *,
         max_length: int,

@@ -13,7 +13,10 @@ from valuesparse._validation import as_potentials, as_reals, as_vector
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["SparseTransition", "given_table", "limits", "native_table", "spelled", "weighed_list"]
+__all__ = [
+    "SparseTransition", "dense_table", "given_table", "limits", "native_table", "spelled",
+    "weighed_list",
+]  # fmt: skip
 
 Array = npt.NDArray[Any]
 
@@ -211,6 +214,12 @@ def given_table(name: str, table: Any) -> Array | SparseTransition:
     if not isinstance(table, np.ndarray) and type(table).__module__.startswith("scipy.sparse"):
         table = SparseTransition(table, -np.inf)
     return table if isinstance(table, SparseTransition) else as_reals(name, table)
+
+
+def dense_table(name: str, table: Any) -> Array:
+    """Return a table with an entry for each pair, however it was given."""
+    given = given_table(name, table)
+    return spelled(given, given.dtype) if isinstance(given, SparseTransition) else given
 
 
 def spelled(table: SparseTransition, dtype: np.dtype[Any]) -> Array:

@@ -1,0 +1,76 @@
+"""Chains of order 2 and of segments: which tables they take."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import valuesparse as vs
+
+UNARY = np.array([[0.5, 0.0, 1.0], [0.0, 2.0, 0.0], [1.0, 0.0, 0.5], [0.0, 0.0, 0.0]])
+ENTRIES = sparse.csr_array(([2.0, 0.0, -np.inf], ([0, 1, 2], [1, 1, 0])), shape=(3, 3))
+TABLES = [
+    vs.SparseTransition(ENTRIES, default=-1.0),
+    vs.SparseTransition(ENTRIES, rows=[1.0, 2.0, 3.0], columns=[0.5, 0.0, -0.5]),
+    sparse.csr_array(np.ones((3, 3))),
+    sparse.coo_matrix(np.ones((3, 3)) - np.eye(3)),
+]
+
+
+def dense(table: Any) -> np.ndarray:
+    if not isinstance(table, vs.SparseTransition):
+        table = vs.SparseTransition(table, -np.inf)
+    return table.todense()
+
+
+def segments(table: Any) -> vs.SegmentChain:
+    return vs.SegmentChain(UNARY, table, max_length=2)
+
+
+def second(table: Any) -> Any:
+    return vs.Chain(UNARY, np.zeros((3, 3, 3)), order=2, first=table)
+
+
+@pytest.mark.parametrize("make", [segments, second])
+@pytest.mark.parametrize("table", TABLES)
+def test_tables_that_list_pairs_are_those_with_all(make: Any, table: Any) -> None:
+    found, wanted = make(table), make(dense(table))
+    given = found.first if make is second else found.transition
+    np.testing.assert_array_equal(given, dense(table))
+    assert not given.flags.writeable
+    for one, other in ((found, wanted), (pickle.loads(pickle.dumps(found)), wanted)):
+        a, b = vs.infer(one), vs.infer(other)
+        np.testing.assert_array_equal(a.marginals, b.marginals)
+        np.testing.assert_array_equal(a.log_z, b.log_z)
+        np.testing.assert_array_equal(vs.decode(one).states, vs.decode(other).states)
+
+
+def test_single_precision_stays() -> None:
+    table = vs.SparseTransition(ENTRIES.astype(np.float32), default=-1.0)
+    model = vs.SegmentChain(UNARY.astype(np.float32), table, max_length=2)
+    assert model.dtype == model.transition.dtype == np.dtype(table.dtype)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_order_2_refuses_a_list_of_pairs_by_name(table: Any) -> None:
+    words = rf"transition must be an array of shape \(3, 3, 3\) .* got a {type(table).__name__}"
+    with pytest.raises(TypeError, match=words):
+        vs.Chain(UNARY, table, order=2)
+
+
+@pytest.mark.parametrize("make", [segments, second])
+def test_tables_of_other_labels_are_refused_by_name(make: Any) -> None:
+    words = r"must have shape \(3, 3\).*, got \(2, 2\)"
+    with pytest.raises(ValueError, match=words):
+        make(vs.SparseTransition(sparse.csr_array((2, 2))))
+
+
+def test_lists_of_pairs_elsewhere_are_named() -> None:
+    with pytest.raises(TypeError, match="duration must hold real numbers, got a SparseTransition"):
+        vs.SegmentChain(UNARY, np.zeros((3, 3)), max_length=3, duration=TABLES[0])
+    with pytest.raises(TypeError, match="unary must hold real numbers, got a csr_array; make"):
+        vs.Chain(ENTRIES, np.zeros((3, 3)))
