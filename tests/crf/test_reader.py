@@ -229,3 +229,35 @@ def test_the_first_sentence_tells_where_a_name_does_not(
     path.write_bytes(b"\xff")
     with pytest.raises(ValueError, match=r"data: line 1"):
         kind_of(path)
+
+
+def conllu(*rows: str) -> str:
+    """Return lines of ten columns, the rest of which hold features, as attributes would."""
+    return "".join(f"{row}\tlemma\tX\t_\tCase=Nom\t0\troot\t_\tSpaceAfter=No\n" for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("# sent_id = 1\n# text = a b\n" + conllu("1\ta", "2\tb"), "conllu"),
+        ("# newdoc\n" + conllu("1\ta") + "# text\twith a tab\n", "conllu"),
+        (conllu("1\ta", "2\tb"), "conllu"),
+        (conllu("1-2\tab", "1\ta", "1.1\tc", "2\tb"), "conllu"),
+        ("# sent_id = 1\n" + conllu("1\ta", "3\tb").replace("=", ""), None),
+        ("# sent_id = 1\n" + conllu("1\ta", "2\tb").replace("\tlemma", "").replace("=", ""), None),
+        ("# sent_id = 1\n" + conllu("1\ta", "3\tb"), None),
+        ("# a comment\nthe\tDET\ndog\tNOUN\n", None),
+        ("#\tw=#\tshort\nNN\tw=dog\n", "attributes"),
+        ("#\tw=#\n#\tw=#\n", "attributes"),
+        ("1" + 9 * "\tw=a" + "\n2" + 9 * "\tw=b" + "\n", "attributes"),
+        ("0" + 9 * "\t1" + "\n", None),
+    ],
+)
+def test_comments_do_not_tell_the_format(tmp_path: Path, text: str, kind: str | None) -> None:
+    path = tmp_path / "train.txt"
+    path.write_text(text + "\n")
+    if kind is None:
+        with pytest.raises(ValueError, match="conllu if its first column is a number"):
+            kind_of(path)
+    else:
+        assert kind_of(path) == kind

@@ -53,13 +53,17 @@ _WORDS = ("word", "form", "token", "words", "tokens")
 _TAGS = ("tag", "label", "tags", "labels", "upos", "pos")
 #: The names of CoNLL-U's columns.
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+_HEAD = CONLLU.index("head")
+#: The first column: a word, a range of words, or an empty node.
+_ID = re.compile(r"\d+([-.]\d+)?")
 
 
 def seen_format(lines: Iterable[Line]) -> str | None:
     r"""Return what the first sentence of a file without a telling name looks like; None: of two.
 
     CRFsuite's attributes stand apart by tabs, lines have any number of them, and most are such as
-    ``w=the`` or ``age:2``. CoNLL has as many columns in each line of a sentence.
+    ``w=the`` or ``age:2``. CoNLL has as many columns in each line of a sentence. CoNLL-U has ten,
+    of which the first counts the words, and lines of comments.
 
     Examples
     --------
@@ -78,9 +82,23 @@ def seen_format(lines: Iterable[Line]) -> str | None:
     longer = [row for row in rows if len(row) > 1]
     if not longer:
         return "conll"
-    uneven = len({len(row) for row in rows}) > 1
+    if _is_conllu([row for row in rows if not row[0].startswith("#")]):
+        return "conllu"
+    # A comment says nothing about columns, and attributes have none.
+    others = [row for row in rows if len(row) > 1 or not row[0].startswith("#")]
+    uneven = len({len(row) for row in others}) > 1
     named = all(any(_NAMED.match(field) for field in row[1:]) for row in longer)
-    return "attributes" if uneven or named else None
+    return "attributes" if uneven or (named and len(others) == len(rows)) else None
+
+
+def _is_conllu(rows: list[list[str]]) -> bool:
+    """Return whether rows are CoNLL-U's: ten columns, the words counted, heads numbers or "_"."""
+    if any(len(row) != len(CONLLU) or not _ID.fullmatch(row[0]) for row in rows):
+        return False
+    counted = [row[0] for row in rows if row[0].isdecimal()]
+    if not counted or counted != [str(i + 1) for i in range(len(counted))]:
+        return False
+    return all(row[_HEAD] == "_" or row[_HEAD].isdecimal() for row in rows)
 
 
 def told_format(path: Path) -> str | None:

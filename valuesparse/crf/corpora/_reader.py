@@ -227,8 +227,8 @@ def kind_of(source: Source) -> str:
     if found is None:
         raise ValueError(
             f"{source}: neither the name nor the text tells the format: say --input-format conll "
-            "(input_format=) if each line is a word with its columns, attributes if it is a label "
-            "with CRFsuite's attributes"
+            "(input_format=) if each line is a word with its columns, conllu if its first column "
+            "is a number, attributes if it is a label with CRFsuite's attributes"
         )
     return found
 
