@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import itertools
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,10 @@ import pytest
 from corpus_files import as_conll, as_conllu, make_model, sentences
 from joblib.parallel import ThreadingBackend
 
-from valuesparse.crf import tag_corpus, train_corpus
+from valuesparse.crf import tag_corpus, tag_file, train_corpus
 from valuesparse.crf.corpora._features import word_attributes
 from valuesparse.crf.corpora._templates import compile_template
+from valuesparse.crf.corpora.evaluation import evaluate
 from valuesparse.crf.crfsuite import Tagger
 from valuesparse.io import read_crfsuite
 from valuesparse.io.errors import ModelFormatError, TextFormatError
@@ -384,3 +387,27 @@ def test_one_path_is_a_file_and_files_without_attributes_are_refused(
     with pytest.raises(ValueError, match=r"template:.*t\.template give no token an attribute"):
         train_corpus(source, tmp_path / "n", features=f"template:{template}")
     assert not (tmp_path / "n").exists()
+
+
+def test_files_of_text_are_refused_by_name(model: Path, tmp_path: Path) -> None:
+    text, source = io.StringIO("a\n"), io.BytesIO(b"a\n")
+    with tempfile.NamedTemporaryFile("w+") as wrapped, (tmp_path / "a").open("w+") as file:
+        for bad in (text, wrapped, file):
+            kind = type(bad).__name__
+            with pytest.raises(TypeError, match=f"source: a binary file .* {kind} .* mode 'rb'"):
+                tag_file(model, bad, io.BytesIO())
+            with pytest.raises(TypeError, match=f"target: a binary file .* {kind} .* mode 'wb'"):
+                tag_file(model, source, bad)
+    with pytest.raises(TypeError, match="target: a path or a binary file is needed, not int"):
+        tag_file(model, source, 5)
+    assert source.read() == b"a\n"  # nothing was read
+    for name in ("gold", "system"):
+        with pytest.raises(TypeError, match=f"{name}: a binary file is needed"):
+            evaluate(**{"gold": source, "system": source, name: text})
+    with pytest.raises(TypeError, match=r"inputs\[1\]: a binary file is needed"):
+        train_corpus([source, text], tmp_path / "n")
+    with pytest.raises(TypeError, match="dev: a binary file is needed"):
+        train_corpus(source, tmp_path / "n", dev=text)
+    with tempfile.TemporaryFile() as binary, tempfile.SpooledTemporaryFile() as other:
+        assert tag_file(model, io.BytesIO(b"a\n"), binary).tokens == 1
+        assert tag_file(model, io.BytesIO(b"a\n"), other).tokens == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import random
 import threading
@@ -82,6 +83,13 @@ def test_one_file(packed: bool, tmp_path: Path) -> None:
     # In place, too.
     parse_file(parser, source, source, options={})
     assert source.read_bytes() == found
+
+
+def test_files_of_text_are_refused_by_name() -> None:
+    for name in ("source", "target"):
+        files = {"source": io.BytesIO(), "target": io.BytesIO(), name: io.StringIO()}
+        with pytest.raises(TypeError, match=f"{name}: a binary file is needed, and StringIO is"):
+            parse_file(StubParser("x"), files["source"], files["target"], options={})
 
 
 def test_sentences_that_are_solved_one_by_one_are_told_so(tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
 
+from valuesparse.corpora._stream import require_binary
 from valuesparse.io._files import replacing, require_spared
 
 __all__ = [
     "UNFINISHED", "Target", "as_paths", "digest_of", "fingerprint", "opened", "publishing",
+    "require_target",
 ]  # fmt: skip
 
 #: Where output goes: a file, or one that is open.
@@ -36,6 +38,12 @@ def publishing(path: Path) -> Iterator[IO[bytes]]:
                 yield cast("IO[bytes]", packed)
         else:
             yield file
+
+
+def require_target(target: Target) -> None:
+    """Raise TypeError where `target` is neither a path nor a binary file that is open."""
+    if not isinstance(target, (str, os.PathLike)):
+        require_binary("target", target, "write")
 
 
 @contextmanager

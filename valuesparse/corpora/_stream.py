@@ -7,10 +7,24 @@ from array import array
 from bisect import bisect_right
 from typing import IO, Any
 
-__all__ = ["Stream"]
+__all__ = ["Stream", "require_binary"]
 
 # Lines of which it is known where they begin: more than are read and worked on at a time.
 _KEPT = 1 << 20
+
+
+def require_binary(name: str, file: Any, verb: str) -> None:
+    """Raise TypeError where `file` cannot read or write (`verb`), or gives or takes text."""
+    kind = type(file).__name__
+    if not hasattr(file, verb):
+        raise TypeError(f"{name}: a path or a binary file is needed, not {kind}")
+    binary = isinstance(file, (io.RawIOBase, io.BufferedIOBase))
+    # Wrappers of files, as of tempfile, have what the file within has.
+    if isinstance(file, io.TextIOBase) or (hasattr(file, "encoding") and not binary):
+        raise TypeError(
+            f"{name}: a binary file is needed, and {kind} is one of text; open the file with "
+            f"mode '{verb[0]}b', or give an io.BytesIO"
+        )
 
 
 class _Rest(io.RawIOBase):

@@ -14,7 +14,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias, cast
 
-from valuesparse.corpora._stream import Stream
+from valuesparse.corpora._stream import Stream, require_binary
 from valuesparse.io._files import grown_error, gzip_limit
 from valuesparse.io.errors import ModelFormatError, TextFormatError
 
@@ -44,10 +44,10 @@ class Line(NamedTuple):
     text: str
 
 
-def as_source(given: Given) -> Source:
+def as_source(given: Given, name: str = "source") -> Source:
     """Return what is read: a file by its path, as often as wanted, or a stream, once.
 
-    Pipes and devices are streams, by whatever name.
+    Pipes and devices are streams, by whatever name; `name` is that of the argument.
 
     Raises
     ------
@@ -63,16 +63,15 @@ def as_source(given: Given) -> Source:
         if stat.S_ISREG(path.stat().st_mode) or path.is_dir():
             return path
         return Stream(open(path, "rb"), str(path), own=True)
-    if not hasattr(given, "read"):
-        raise TypeError(f"a path or a binary file is needed, not {type(given).__name__}")
+    require_binary(name, given, "read")
     return Stream(given)
 
 
-def as_sources(given: Given | Iterable[Given]) -> list[Source]:
+def as_sources(given: Given | Iterable[Given], name: str) -> list[Source]:
     """Return all that is read; one path or file stands for itself, not for what is in it."""
     if isinstance(given, (str, os.PathLike, Stream)) or hasattr(given, "read"):
-        return [as_source(cast("Given", given))]
-    return [as_source(one) for one in given]
+        return [as_source(cast("Given", given), name)]
+    return [as_source(one, f"{name}[{i}]") for i, one in enumerate(given)]
 
 
 def is_gzip(path: Source) -> bool:

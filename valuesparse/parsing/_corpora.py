@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from valuesparse.corpora._ahead import ahead
 from valuesparse.corpora._blocks import batches
-from valuesparse.corpora._files import Target, as_paths, fingerprint, opened
+from valuesparse.corpora._files import Target, as_paths, fingerprint, opened, require_target
 from valuesparse.corpora._jobs import (
     Done,
     Halt,
@@ -99,6 +99,7 @@ def parse_file(
     _require_known(on_error)
     _try(parser, options)
     path = as_source(source)
+    require_target(target)
     form = as_format(output_format)
     if form is None and isinstance(target, (str, os.PathLike)):
         form = format_of(Path(target))

@@ -112,7 +112,7 @@ def evaluate(
         if kind is not None and kind not in FORMATS:
             raise ValueError(f"{name} must be one of {', '.join(FORMATS)}, not {kind!r}")
     known = _words(train, gold_format, word)
-    first, second = as_source(gold), as_source(system)
+    first, second = as_source(gold, "gold"), as_source(system, "system")
     kind, other_kind = _kind(first, gold_format), _kind(second, system_format)
     if kind == other_kind == "attributes" and system_column is None:
         other_kind = "conll"  # a tagged one has columns: the label that was there, and those found
@@ -166,7 +166,7 @@ def _kind(source: Source, given: str | None) -> str:
 def _words(train: Iterable[Given] | Given, kind: str | None, word: str | None) -> set[str] | None:
     """Return the words of files; None of no file."""
     known: set[str] | None = None
-    for path in as_sources(train):
+    for path in as_sources(train, "train"):
         known = set() if known is None else known
         how = Extraction("words", None, word, None)
         reader = Reader(path, _kind(path, kind), how, labelled=False)

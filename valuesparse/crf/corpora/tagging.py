@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from valuesparse._validation import as_count, as_zeta
-from valuesparse.corpora._files import Target, as_paths, digest_of, fingerprint, opened
+from valuesparse.corpora._files import (
+    Target,
+    as_paths,
+    digest_of,
+    fingerprint,
+    opened,
+    require_target,
+)
 from valuesparse.corpora._jobs import ShardJob, Span, WrittenCounts, jobs_of, text_spans
 from valuesparse.corpora._run import SHARD, CorpusReport, how_of, run_shards
 from valuesparse.corpora._text import Given, as_source
@@ -183,6 +190,7 @@ def tag_file(
         A file cannot be read or written.
     """
     found = as_source(source)
+    require_target(target)
     _require_format(input_format)
     kind = input_format or kind_of(found)
     told = told_format(Path(target)) if isinstance(target, (str, os.PathLike)) else None

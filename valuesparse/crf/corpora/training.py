@@ -101,10 +101,10 @@ def train_corpus(
     if input_format is not None and input_format not in FORMATS:
         raise ValueError(f"input_format must be one of {', '.join(FORMATS)}, not {input_format!r}")
     target = Path(model).resolve()
-    sources = as_sources(inputs)
+    sources = as_sources(inputs, "inputs")
     if not sources:
         raise ValueError("inputs: there is no file")
-    held_out = None if dev is None else as_source(dev)
+    held_out = None if dev is None else as_source(dev, "dev")
     patience = as_count("patience", patience, at_least=1)
     if held_out is not None and checkpoint is not None:
         raise ValueError(
