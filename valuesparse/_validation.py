@@ -26,6 +26,8 @@ __all__ = [
     "as_reals",
     "as_states",
     "excessive",
+    "is_frame",
+    "is_missing",
     "largest_entry",
     "require_potentials",
     "weighed",
@@ -44,6 +46,18 @@ def as_array(name: str, value: npt.ArrayLike) -> Array:
         raise ValueError(f"{name} has masked entries, which stand for nothing: fill them first")
     # Numbers inside of packed records stand where C++ may not read them.
     return array if array.flags.aligned else array.copy()
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value stands for none in a column of pandas: NaN, NA or NaT."""
+    if type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, (float, np.floating)) and value != value
+
+
+def is_frame(value: Any) -> bool:
+    """Return whether a value is a data frame, which iterates over its columns, not its rows."""
+    return hasattr(value, "columns") and len(getattr(value, "shape", ())) == 2
 
 
 def as_reals(name: str, value: npt.ArrayLike) -> Array:

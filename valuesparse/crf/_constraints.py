@@ -8,13 +8,15 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_array
+from valuesparse._validation import as_array, is_frame, is_missing
 
-__all__ = ["Allowed", "Masks", "as_mask"]
+__all__ = ["Allowed", "Masks", "as_mask", "require_entry", "require_rows"]
 
 #: Labels that the items of a sequence may take: (n, K) bool, or for each item None (any label),
 #: a label, or several.
-Allowed: TypeAlias = "npt.NDArray[np.bool_] | Sequence[str | Iterable[str] | None]"
+Allowed: TypeAlias = (
+    "npt.NDArray[np.bool_ | np.object_ | np.str_] | Sequence[str | Iterable[str] | None]"
+)
 
 
 def as_mask(
@@ -47,13 +49,14 @@ def as_mask(
     """
     if allowed is None:
         return None
-    if isinstance(allowed, np.ndarray):
+    if isinstance(allowed, np.ndarray) and (allowed.ndim != 1 or allowed.dtype == np.bool_):
         return _checked(allowed, n, len(index), where)
     if isinstance(allowed, (str, bytes)) or not isinstance(allowed, Iterable):
         raise TypeError(
             f"{where} must be an array of bool or have an entry for each item, "
             f"not be {type(allowed).__name__}"
         )
+    require_rows(where, allowed)
     entries = list(allowed)
     if entries and all(_is_flags(entry) for entry in entries):
         return _checked(as_array(where, entries), n, len(index), where)
@@ -67,6 +70,7 @@ def as_mask(
         if entry is None:
             mask[i] = True
             continue
+        require_entry(f"{where}[{i}]", entry)
         names = (entry,) if isinstance(entry, str) else entry
         if not isinstance(names, Iterable) or isinstance(names, bytes):
             raise TypeError(
@@ -81,6 +85,21 @@ def as_mask(
                 raise ValueError(f"{where}[{i}]: {name!r} is no label of the model")
             mask[i, index[name]] = True
     return mask
+
+
+def require_rows(where: str, allowed: Any) -> None:
+    """Raise TypeError where `allowed` is a data frame, whose entries are its columns."""
+    if is_frame(allowed):
+        raise TypeError(
+            f"{where} must be an array of bool or have an entry for each item, not be "
+            f"{type(allowed).__name__}; give an array, its columns in the order of the labels"
+        )
+
+
+def require_entry(where: str, entry: Any) -> None:
+    """Raise TypeError where an entry is a missing value, as gaps of a column are."""
+    if is_missing(entry):
+        raise TypeError(f"{where} is a missing value, {entry}; put None where any label will do")
 
 
 def _is_flags(entry: Any) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse._crf import Dictionary
+from valuesparse.crf._constraints import require_entry, require_rows
 
 __all__ = ["Corpus", "Dataset", "corpus_of"]
 
@@ -187,11 +188,13 @@ def label_sets(allowed: Any) -> list[list[Any] | None]:
         raise TypeError(
             f"allowed must have an entry for each item, not be {type(allowed).__name__}"
         )
+    require_rows("allowed", allowed)
     found: list[list[Any] | None] = []
     for i, entry in enumerate(allowed):
         if entry is None or isinstance(entry, (str, bytes)):
             found.append(None if entry is None else [entry])
             continue
+        require_entry(f"allowed[{i}]", entry)
         if not isinstance(entry, Iterable) or isinstance(entry, np.ndarray):
             raise TypeError(
                 f"allowed[{i}] must be None, a label or several labels, not {type(entry).__name__}"
