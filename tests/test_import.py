@@ -67,6 +67,12 @@ def test_memory_stays_near_that_of_numpy() -> None:
     assert ours <= 1.5 * numpy
 
 
+@pytest.mark.parametrize("name", ["crf", "hmm", "io", "learning", "parsing", "schedule"])
+def test_packages_are_attributes_once_they_are_asked_for(name: str) -> None:
+    names = loaded(f"import valuesparse as vs; assert '{name}' in dir(vs); vs.{name}")
+    assert f"valuesparse.{name}" in names
+
+
 def test_every_public_name_is_there_and_listed() -> None:
     for name in (*vs.__all__, "__version__", *vs._LATER):
         assert getattr(vs, name) is not None

@@ -36,7 +36,7 @@ from valuesparse.results import Result
 from valuesparse.threads import get_num_threads, set_num_threads, simd_level
 
 if TYPE_CHECKING:
-    from valuesparse import bounds, crf, io, parsing, relaxed, schedule
+    from valuesparse import bounds, crf, hmm, io, learning, parsing, relaxed, schedule
     from valuesparse.io import (
         from_pgmpy,
         from_pyagrum,
@@ -63,7 +63,9 @@ _LATER = {
     "from_pgmpy": "io",
     "from_pyagrum": "io",
     "gain": "relaxed",
+    "hmm": "hmm",
     "io": "io",
+    "learning": "learning",
     "parsing": "parsing",
     "read_bif": "io",
     "read_fg": "io",
@@ -132,8 +134,10 @@ __all__ = [
     "from_pyagrum",
     "gain",
     "get_num_threads",
+    "hmm",
     "infer",
     "io",
+    "learning",
     "log_prob",
     "parsing",
     "read_bif",
