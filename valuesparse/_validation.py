@@ -29,6 +29,7 @@ __all__ = [
     "is_frame",
     "is_missing",
     "largest_entry",
+    "no_frame",
     "require_potentials",
     "weighed",
 ]
@@ -58,6 +59,16 @@ def is_missing(value: Any) -> bool:
 def is_frame(value: Any) -> bool:
     """Return whether a value is a data frame, which iterates over its columns, not its rows."""
     return hasattr(value, "columns") and len(getattr(value, "shape", ())) == 2
+
+
+def no_frame(name: str, value: Any) -> Any:
+    """Return items as they are; TypeError where they are a data frame, which gives column names."""
+    if type(value) is not list and is_frame(value):
+        raise TypeError(
+            f"{name} is a {type(value).__name__}, which gives the names of its columns; give a "
+            "list of its rows, as df.to_dict('records') is"
+        )
+    return value
 
 
 def as_reals(name: str, value: npt.ArrayLike) -> Array:

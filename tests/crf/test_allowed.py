@@ -1,4 +1,4 @@
-"""Labels that items may take, as arrays and as columns of data frames."""
+"""Labels that items may take, as arrays and as columns of data frames; items as frames."""
 
 from __future__ import annotations
 
@@ -60,3 +60,28 @@ def test_a_data_frame_is_refused(tagger: Tagger) -> None:
         with pytest.raises(TypeError, match="not be DataFrame; give an array, its columns in the"):
             ask()
     assert tagger.tag(XSEQ, allowed=frame.to_numpy()) == ["A"] * 3
+
+
+def test_a_data_frame_is_no_sequence_of_items(tagger: Tagger) -> None:
+    pandas = pytest.importorskip("pandas", reason="has data frames")
+    frame = pandas.DataFrame({"a1": [1.0, 0.0], "a2": [0.0, 1.0]})
+    rows = frame.to_dict("records")
+    words = (
+        r"is a DataFrame, which gives the names of its columns; give a list of its rows, as df\."
+    )
+    for ask in (tagger.set, tagger.tag, tagger.marginals, tagger.pairwise):
+        with pytest.raises(TypeError, match=f"^xseq {words}"):
+            ask(frame)
+    for many in (tagger.tag_batch, tagger.marginals_batch):
+        for batch in ([rows, frame], (rows, frame), iter([rows, frame])):
+            with pytest.raises(TypeError, match=rf"^xseqs\[1\] {words}"):
+                many(batch)
+        with pytest.raises(TypeError, match=f"^xseqs {words}"):
+            many(frame)
+    assert tagger.tag_batch(iter([rows])) == tagger.tag_batch([rows]) == [tagger.tag(rows)]
+    labels, estimator = ["x", "y"], CRF(max_iterations=2)
+    with pytest.raises(TypeError, match=rf"^X\[1\], y\[1\]: xseq {words}"):
+        estimator.fit([rows, frame], [labels, labels])
+    with pytest.raises(TypeError, match=f"^X {words}"):
+        estimator.fit(frame, [labels, labels])
+    assert estimator.fit([rows], [labels]).predict([rows]).tolist() == [labels]

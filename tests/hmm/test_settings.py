@@ -93,3 +93,19 @@ def test_settings_of_counts_and_symbols_are_refused_by_name() -> None:
             symbols.fit([[0], [1]])
     with pytest.raises(ValueError, match=r"emissionprob_prior\[1\] is nan"):
         CategoricalHMM(2, emissionprob_prior=[1.0, np.nan]).fit([[0], [1]])
+
+
+@pytest.mark.parametrize("make", [GaussianHMM, PoissonHMM, CategoricalHMM, GMMHMM])
+def test_missing_values_and_words_among_objects_are_named(make: Any) -> None:
+    pandas = pytest.importorskip("pandas", reason="has columns with gaps")
+    frame = pandas.DataFrame({"a": [1, 2, 3], "b": pandas.array([1, None, 4], "Int64")})
+    for given, error, words in (
+        (frame, ValueError, r"X\[1, 1\] is a missing value, <NA>; X must be finite"),
+        (frame.to_numpy(), ValueError, r"X\[1, 1\] is a missing value"),
+        (np.array([[1.0, 2], [3, "b"]], object), ValueError, r"X\[1, 1\] is 'b'; X must hold real"),
+        (np.array([[1.0, {}]], object), TypeError, r"X\[0, 1\] is {}; X must hold real numbers"),
+    ):
+        with pytest.raises(error, match=words):
+            make(2).fit(given)
+    found = GaussianHMM(2, n_iter=2, random_state=0).fit(ROWS)
+    assert found.score(ROWS.astype(object)) == found.score(ROWS)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from valuesparse import _forest
 from valuesparse._crf import Scorer
+from valuesparse._validation import no_frame
 from valuesparse.crf._constraints import Allowed, Masks, as_mask
 from valuesparse.crf._schemes import Rules
 from valuesparse.errors import InfeasibleError
@@ -109,10 +110,18 @@ class Opened(NamedTuple):
         if not hasattr(xseqs, "__iter__"):
             raise TypeError(f"xseqs must be an iterable of sequences, not {type(xseqs).__name__}")
         masks = None if allowed is None else Masks(allowed, self.numbers)
-        answer = ask(xseqs, masks=masks, threads=resolve(threads))
+        answer = ask(_no_frames(xseqs), masks=masks, threads=resolve(threads))
         if masks is not None:
             masks.finish(len(answer))
         return answer
+
+
+def _no_frames(xseqs: Iterable[Any]) -> Iterable[Any]:
+    """Return sequences as they are, or see as they come that none is a data frame."""
+    no_frame("xseqs", xseqs)
+    if type(xseqs) is list and not any(hasattr(kind, "columns") for kind in {*map(type, xseqs)}):
+        return xseqs
+    return (no_frame(f"xseqs[{i}]", xseq) for i, xseq in enumerate(xseqs))
 
 
 class Sequence:

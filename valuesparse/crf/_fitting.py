@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sized
 from pathlib import Path
 from typing import Any
 
+from valuesparse._validation import no_frame
 from valuesparse.crf.training.trainer import Trainer
 
 __all__ = ["append", "train"]
@@ -19,6 +20,7 @@ def append(
 
     With the `y_name` "allowed", `y` holds what is known of the labels of each sequence.
     """
+    no_frame(x_name, X)
     end = object()
     ys = iter(y)
     count = items = 0

@@ -18,7 +18,7 @@ from valuesparse.hmm._fitting import fit, normalised
 from valuesparse.hmm._monitor import ConvergenceMonitor
 from valuesparse.hmm._passes import Passes, Symbols
 from valuesparse.hmm._sampling import Emitter, draw
-from valuesparse.hmm._settings import Setting, require_settings
+from valuesparse.hmm._settings import Setting, plain, require_settings
 from valuesparse.threads import resolve
 
 if TYPE_CHECKING:
@@ -440,10 +440,7 @@ class BaseHMM(Estimator):
 
     def _samples(self, X: npt.ArrayLike) -> Array:
         """Return X as an array of finite numbers (N, n_features)."""
-        array = as_array("X", X)
-        if array.dtype == object or array.dtype.char == "g":
-            with np.errstate(over="ignore"):  # what is too large becomes inf, and is refused
-                array = array.astype(np.float64)
+        array = plain("X", as_array("X", X))
         if array.dtype.kind not in "fiub":
             raise TypeError(
                 f"X must hold real numbers, got dtype {array.dtype}; names of symbols are numbered "

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_reals
+from valuesparse._validation import as_reals, is_missing
 
 __all__ = ["ROWS", "Setting", "require_settings", "rows_within"]
 
@@ -46,6 +46,28 @@ def require_settings(model: Any, settings: dict[str, Setting]) -> None:
         except ValueError:
             words = f"an array that spreads to {shape}" if shape else "a number"
             raise ValueError(f"{name} must be {words}, got shape {array.shape}") from None
+
+
+def plain(name: str, array: Array) -> Array:
+    """Return an array of objects or of long doubles as one of doubles, others as they are."""
+    if array.dtype != object and array.dtype.char != "g":
+        return array
+    try:
+        with np.errstate(over="ignore"):  # what is too large becomes inf, and is refused
+            return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        for index, value in np.ndenumerate(array):
+            if is_missing(value):
+                raise ValueError(
+                    f"{name}{list(index)} is a missing value, {value}; {name} must be finite"
+                ) from None
+            try:
+                float(value)
+            except (TypeError, ValueError, OverflowError) as error:
+                raise type(error)(
+                    f"{name}{list(index)} is {value!r}; {name} must hold real numbers"
+                ) from None
+        raise
 
 
 def rows_within(X: Array) -> Array:
