@@ -109,3 +109,37 @@ def test_missing_values_and_words_among_objects_are_named(make: Any) -> None:
             make(2).fit(given)
     found = GaussianHMM(2, n_iter=2, random_state=0).fit(ROWS)
     assert found.score(ROWS.astype(object)) == found.score(ROWS)
+
+
+@pytest.mark.parametrize("n_iter", [1, 2])
+@pytest.mark.parametrize("kind", ["full", "tied"])
+def test_what_the_last_iteration_makes_is_checked(kind: str, n_iter: int) -> None:
+    """No pass comes after it that would need densities."""
+    less: Any = -100.0 * np.eye(2)
+    one = gaussian(
+        kind, n_iter=n_iter, covars_prior=less if kind == "tied" else np.tile(less, (2, 1, 1))
+    )
+    several = (2, 1, 1) if kind == "tied" else (2, 2, 1, 1)
+    two = mixture(covariance_type=kind, n_iter=n_iter, covars_prior=np.tile(less, several))
+    for model in (one, two):
+        with pytest.raises(
+            ValueError, match=r"covars_ must be .*: that of state 0 has become sing"
+        ):
+            model.fit(ROWS)
+    model = gaussian(kind, n_iter=n_iter).fit(ROWS)
+    assert np.isfinite(model.score(ROWS))
+
+
+@pytest.mark.parametrize("kind", ["diag", "spherical", "full", "tied"])
+def test_covariances_alone_are_those_around_the_means_that_stay(kind: str) -> None:
+    prior = np.zeros({"full": (1, 2, 2), "tied": (2, 2)}.get(kind, (1, 2)))
+    model = GaussianHMM(1, kind, params="c", init_params="stc", n_iter=1, covars_prior=prior)
+    model.means_ = [[0.5, -0.5]]
+    away = ROWS - model.fit(ROWS).means_
+    wanted = away.T @ away / len(ROWS)
+    if kind in ("diag", "spherical"):
+        wanted = np.diag(np.diag(wanted))
+    if kind == "spherical":
+        wanted = np.eye(2) * wanted.trace() / 2.0
+    np.testing.assert_allclose(model.covars_[0], wanted, rtol=1e-12)
+    assert model.means_.tolist() == [[0.5, -0.5]]

@@ -392,6 +392,9 @@ class BaseHMM(Estimator):
 
     # The common part of subclasses.
 
+    def _check_last(self) -> None:
+        """Refuse what the last iteration of a fit has made, which no pass has seen."""
+
     def _check_distribution(self, name: str, shape: tuple[int, ...], words: str) -> None:
         """Make an attribute an array of probabilities, each row of which sums to 1."""
         array = np.asarray(getattr(self, name), dtype=np.float64, order="C")

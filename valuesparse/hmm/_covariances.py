@@ -111,6 +111,12 @@ def log_densities(
     )  # fmt: skip
 
 
+def require_factors(covars: Floats, kind: str) -> None:
+    """Raise ValueError where a matrix is singular: it would have no densities."""
+    if kind in ("full", "tied"):
+        cholesky(covars.reshape(-1, *covars.shape[-2:]))
+
+
 def cholesky(matrices: Floats) -> Floats:
     """Return lower Cholesky factors; matrices without one are lifted a little first."""
     try:

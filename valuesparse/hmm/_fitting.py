@@ -64,7 +64,8 @@ def _iterate(model: Any, data: Any, passes: Passes, threads: int) -> None:
             model._do_mstep(stats)
             monitor.report(log_prob)
             if monitor.converged:
-                return
+                break
+    model._check_last()
 
 
 def _restart(

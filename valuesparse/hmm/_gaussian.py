@@ -16,6 +16,7 @@ from valuesparse.hmm._covariances import (
     from_template,
     log_densities,
     refuse_kind,
+    require_factors,
 )
 from valuesparse.hmm._estimator import centres
 from valuesparse.hmm._passes import Passes
@@ -190,6 +191,9 @@ class GaussianHMM(BaseHMM):
                 f"covars_ of {self.covariance_type!r} must have shape {wanted} for means_ of shape "
                 f"{self.means_.shape}, got {found}"
             )
+
+    def _check_last(self) -> None:
+        require_factors(self._covars_, self.covariance_type)
 
     def _get_n_fit_scalars_per_param(self) -> dict[str, int]:
         k, n = self.n_components, self.n_features

@@ -10,7 +10,13 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_count
 from valuesparse.hmm._base import BaseHMM
-from valuesparse.hmm._covariances import covariance, from_template, log_densities, refuse_kind
+from valuesparse.hmm._covariances import (
+    covariance,
+    from_template,
+    log_densities,
+    refuse_kind,
+    require_factors,
+)
 from valuesparse.hmm._estimator import centres
 from valuesparse.hmm._passes import Passes, logarithm
 from valuesparse.hmm._sampling import FromMixtures
@@ -216,6 +222,9 @@ class GMMHMM(BaseHMM):
             least = np.linalg.eigvalsh(matrix).min()
             if least < -1e-12 * max(1.0, np.abs(matrix).max()):
                 raise ValueError(f"covars_{list(at)} is not positive definite")
+
+    def _check_last(self) -> None:
+        require_factors(self.covars_, self.covariance_type)
 
     def _get_n_fit_scalars_per_param(self) -> dict[str, int]:
         k, m, n = self.n_components, self.n_mix, self.n_features
