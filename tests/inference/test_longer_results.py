@@ -117,9 +117,12 @@ def test_nothing_is_fine(lengths: list[int]) -> None:
 
 def test_what_segments_have_not_is_refused() -> None:
     r = vs.infer(both()[1])
-    for ask in (r.pairwise, r.iter_pairwise):
-        with pytest.raises(ValueError, match=r"SegmentChain has no pairwise .* ask segments\(\)"):
-            ask()
+    for name in ("pairwise", "iter_pairwise"):
+        assert not hasattr(r, name)
+        with pytest.raises(
+            AttributeError, match=rf"SegmentResult has no {name}: .* ask segments\("
+        ):
+            getattr(r, name)
 
 
 def test_what_is_not_proved_is_refused() -> None:

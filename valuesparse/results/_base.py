@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas
     from scipy.sparse import csr_array
 
-__all__ = ["Result", "RowsResult"]
+__all__ = ["PairsResult", "Result", "RowsResult", "edges_at_once"]
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
@@ -91,7 +91,7 @@ class Result:
 
 
 class RowsResult(Result):
-    """The common part of results of chains and trees: marginals (N, K), and edges in order."""
+    """The common part of results of chains and trees, whose marginals are an array (N, K)."""
 
     __slots__ = ()
 
@@ -214,6 +214,12 @@ class RowsResult(Result):
         if len(columns) != k:
             raise ValueError(f"labels must have a name for each of {k} labels, got {len(columns)}")
         return pandas.DataFrame(self.marginals, index=rows, columns=columns, copy=True)
+
+
+class PairsResult(RowsResult):
+    """The common part of those whose edges, in order, tie two variables each."""
+
+    __slots__ = ()
 
     def _n_edges(self) -> int:
         raise NotImplementedError

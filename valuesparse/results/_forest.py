@@ -10,7 +10,7 @@ import numpy.typing as npt
 from valuesparse import _forest
 from valuesparse._buffers import empty
 from valuesparse.models import Chain, Tree
-from valuesparse.results._base import Result, RowsResult
+from valuesparse.results._base import PairsResult, Result
 from valuesparse.results._certificate import (
     Certificate,
     Proof,
@@ -36,7 +36,7 @@ Model = TypeVar("Model", Chain, Tree)
 _BLOCK = 1 << 15
 
 
-class ForestResult(RowsResult, Generic[Model]):
+class ForestResult(PairsResult, Generic[Model]):
     """The common part of results of chains and trees; its arrays are read-only."""
 
     __slots__ = ("_certificate", "_dense", "_held", "_least", "_listed", "_proof")

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse.models import SecondOrderChain, SegmentChain
-from valuesparse.results._base import RowsResult, edges_at_once
+from valuesparse.results._base import PairsResult, RowsResult, edges_at_once
 from valuesparse.results._chain import places, sequences_of, within
 
 __all__ = ["SecondOrderResult", "SegmentResult"]
@@ -79,6 +79,12 @@ class _LongerResult(RowsResult):
                     f"a {kind} has no {name}: tol, work and certify() are for a Chain or a Tree; "
                     "these marginals are exact but for rounding, without a proof"
                 )
+            if name in ("pairwise", "iter_pairwise"):  # others than SegmentResult have them
+                raise AttributeError(
+                    f"a {kind} has no {name}: a transition stands between segments, not between "
+                    "positions; ask segments() for the probability of each segment, or "
+                    "expectations() for how many neighbours of each pair of labels are expected"
+                )
             raise AttributeError(f"{kind!r} object has no attribute {name!r}")
 
     def _index(self) -> dict[str, Integers]:
@@ -105,7 +111,7 @@ class _LongerResult(RowsResult):
         cls._engine = engine
 
 
-class SecondOrderResult(_LongerResult):
+class SecondOrderResult(_LongerResult, PairsResult):
     """Marginals of a :class:`valuesparse.SecondOrderChain`.
 
     Attributes
@@ -171,15 +177,3 @@ class SegmentResult(_LongerResult):
     def segments(self, *, threads: int | None = None) -> Array:
         """Return the probability of each segment, (N, L, K) ``[first, length - 1, label]``."""
         return self._engine.joint(self._model, threads)
-
-    def pairwise(self, edges: slice | None = None, *, threads: int | None = None) -> NoReturn:
-        """Raise a `ValueError`: a transition stands between segments, not between positions."""
-        raise ValueError(
-            "a SegmentChain has no pairwise marginals, since its transition stands between "
-            "segments, not between positions; ask segments() for the probability of each segment, "
-            "or expectations() for how many neighbours of each pair of labels are expected"
-        )
-
-    def iter_pairwise(self, block: int | None = None, *, threads: int | None = None) -> NoReturn:
-        """Raise a `ValueError`, as `pairwise` does."""
-        self.pairwise()
