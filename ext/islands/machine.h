@@ -103,12 +103,12 @@ class Islands : public IslandPasses<Topology> {
             const int64_t q = s_.changed[i];
             if (!island(q)) {
                 s_.fresh[q] = s_.pass;
-                add_piece(top_of(q));
+                add_piece(q);
                 continue;
             }
             if (!announce(q)) return false;
             touch(q);
-            neighbours(q, [&](int64_t o) { island(o) ? touch(o) : add_piece(top_of(o)); });
+            neighbours(q, [&](int64_t o) { island(o) ? touch(o) : add_piece(o); });
         }
         return true;
     }
@@ -264,14 +264,16 @@ class Islands : public IslandPasses<Topology> {
         if (!pass_in(p) || !pass_out(p, s_.decides_late ? late : nullptr, &n_late)) return false;
         // Messages that went in through a variable that was decided on the way out are stale.
         for (int64_t k = 0; k < n_late; ++k) {
-            const int64_t w = p.slot[p.inward[late[k]]];
-            if (island(w)) continue;
-            const int64_t top = top_of(w);
-            if (s_.flag[top] & kAgain) continue;
-            s_.flag[top] |= kAgain;
-            again[n_again++] = top;
+            int64_t w = p.slot[p.inward[late[k]]];
+            if (island(w) || (s_.flag[w] & kAgain)) continue;
+            for (s_.flag[w] |= kAgain; !is_top(w) && !(s_.flag[t_.parent(w)] & kAgain);) {
+                w = t_.parent(w);
+                s_.flag[w] |= kAgain;
+            }
+            if (is_top(w)) again[n_again++] = w;
         }
-        for (int64_t k = 0; k < n_again; ++k) s_.flag[again[k]] &= static_cast<uint8_t>(~kAgain);
+        for (int64_t k = 0; k < p.n && n_again; ++k)
+            s_.flag[p.slot[k]] &= static_cast<uint8_t>(~kAgain);
         Pieces stale;
         if (n_again && !pass_again(again, n_again, &stale)) return false;
         if (!tell_islands(p, false)) return false;
@@ -346,10 +348,15 @@ class Islands : public IslandPasses<Topology> {
     }
     bool inside(int64_t q) const { return s_.stamp[q].load(std::memory_order_relaxed) == kInside; }
     bool listed(int64_t q) const { return s_.stamp[q].load(std::memory_order_relaxed) == s_.round; }
-    void add_piece(int64_t top) {
-        if (listed(top)) return;
-        s_.stamp[top].store(s_.round, std::memory_order_relaxed);
-        s_.pieces[s_.n_pieces++] = top;
+    // Lists the piece of a free variable by its top. Variables on the way are marked, so that the
+    // piece of many that have changed is walked up once.
+    void add_piece(int64_t q) {
+        for (; !listed(q); q = t_.parent(q)) {
+            s_.stamp[q].store(s_.round, std::memory_order_relaxed);
+            if (!is_top(q)) continue;
+            s_.pieces[s_.n_pieces++] = q;
+            return;
+        }
     }
 
     static constexpr int64_t kTogether = 64;  // pieces

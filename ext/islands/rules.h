@@ -37,7 +37,7 @@ enum IslandFlag : uint8_t {
     kLocal = 8,   // an island by its local factor
     kPlain = 16,  // its local factor forbids nothing
     kSafe = 32,   // no entry of its belief is too small for a factor to be divided out
-    kAgain = 64,  // first of a piece that is passed through again
+    kAgain = 64,  // in a piece that is passed through again
     kLate = 128,  // an island since the way out, after the message into it
 };
 enum IslandEvent : uint8_t {
