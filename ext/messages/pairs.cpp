@@ -142,10 +142,7 @@ void Pairs::step(void* job, int64_t task, int worker) {
         p->group_mass_[at(task)] = p->mass(g, s);
         return;
     }
-    double* out = s->x.data() + scratch_of(*g.factor);
-    const double moved = p->evaluate_all(g.edge, out, s);
-    p->group_moved_[at(task)] = moved;
-    if (moved >= 0.0) p->send(g, out);
+    p->group_moved_[at(task)] = p->evaluate_all(g.edge, p->answer_of(g), s);
 }
 
 // Of structured factors.
@@ -155,7 +152,8 @@ void Pairs::phase(int what, int threads, Control* control) {
     int64_t size = 0;
     for (const StructuredGroup& g : groups_) size = std::max(size, scratch_of(*g.factor));
     scratch_.resize(at(std::max(threads, 1)));
-    for (WorkerScratch& s : scratch_) s.x.resize(at(2 * size));
+    for (WorkerScratch& s : scratch_) s.x.resize(at(size));
+    answer_.resize(message_.size() - at(2 * padded_));
     const Plan plan(what == kMessages ? "factors" : "masses", static_cast<int64_t>(groups_.size()));
     pool_->run_plan(plan, step, &job, threads, control);
 }
@@ -173,6 +171,8 @@ Status Pairs::flood(const RunOptions& options, int threads, Control* control, Ru
             *dead = var_[at(groups_[g].slot)];
             return kInfeasible;
         }
+        // Not before: where one is infinite, a factor adds up the others of its variable.
+        for (const StructuredGroup& g : groups_) send(g, answer_of(g));
         for (size_t i = 0; ratios_ && i < sent_.size(); ++i) {
             if (!(std::fabs(sent_[i]) <= most_sent_)) leave_ratios(threads, control);
         }

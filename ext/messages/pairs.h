@@ -133,6 +133,7 @@ class Pairs {
     double mass_of(int64_t chunk);
     // Sends structured factors' messages, logarithms; as plain numbers where all fit.
     void send(const StructuredGroup& g, const double* out);
+    double* answer_of(const StructuredGroup& g) { return answer_.data() + (g.slot - 2 * padded_); }
     void put(size_t s, double value) {
         message_[s] = value;
         if (weighted_) weighed_[s] = value * rho_of(s);
@@ -157,8 +158,9 @@ class Pairs {
     // Messages and weighed ones by slot; totals, which are plain numbers if `ratios_`.
     std::vector<double> message_, weighed_, field_, start_, total_;
     bool ratios_ = false;
-    std::vector<double> sent_;  // logarithms of structured factors' messages, while ratios_
-    double most_sent_ = 0.0;    // the largest magnitude that each of them may have then
+    std::vector<double> sent_;    // logarithms of structured factors' messages, while ratios_
+    double most_sent_ = 0.0;      // the largest magnitude that each of them may have then
+    std::vector<double> answer_;  // new messages of structured factors, until all have theirs
     RunOptions options_;
     std::vector<double> chunk_, block_, group_moved_, group_mass_, mass_, log_mass_;
     std::vector<WorkerScratch> scratch_;
