@@ -19,8 +19,8 @@ class ForwardSums {
     using T = typename D::T;
     static constexpr int N = Vec<T>::N;
     using Bits = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
-    double value[N] = {}, rest[N] = {};  // of each lane's Sum
-    double edges[N] = {};                // shifts of tables that edges have each
+    double value[N] = {}, rest[N] = {};        // of each lane's Sum
+    double edges[N] = {}, edges_rest[N] = {};  // likewise, of tables that edges have each
     int64_t exponents[N] = {};
     T high[N] = {}, lowest[N];  // the largest of a row; the lowest of these
     T touched[N] = {};          // above 0: an entry that a floor may have made
@@ -45,7 +45,7 @@ class ForwardSums {
         scaled_ = 0;
     }
     void begin(int r) {
-        value[r] = rest[r] = edges[r] = 0.0;
+        value[r] = rest[r] = edges[r] = edges_rest[r] = 0.0;
         touched[r] = T(0);
         exponents[r] = 0;
     }

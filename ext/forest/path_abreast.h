@@ -342,7 +342,7 @@ class Abreast {
         s.shift.value = forward_.value[r];
         s.shift.rest = forward_.rest[r];
         s.scale = static_cast<double>(forward_.exponents[r]);
-        s.edge_shift = forward_.edges[r];
+        s.edge_shift = {forward_.edges[r], forward_.edges_rest[r]};
         well_[r] = kept_range(r) && !(forward_.touched[r] > T(0));
     }
 
@@ -464,7 +464,7 @@ class Abreast {
     // y_ = messages into position i.
     VS_INLINE void send_on(const D& d, int64_t i) {
         if (!tables_.on()) return send_abreast(d.g, d.e.forward, block(i - 1), y_);
-        tables_.forward(d, lanes_, m_, longest_, i, block(i - 1), y_, forward_.edges);
+        tables_.forward(d, lanes_, m_, longest_, i, block(i - 1), y_, &forward_);
     }
     // y_ = messages out of position i, which stand in a_, into the one before.
     VS_INLINE void send_back(const D& d, int64_t i) {

@@ -52,7 +52,7 @@ struct Lane {
     T *psi, *y, *message;      // (Kp,) local factor, incoming, outgoing
     T* product;                // (Kp,) of both directions
     double scale;              // taken out of forward messages, in units of D::kUnit
-    double edge_shift;         // per-edge shifts
+    vs::Sum edge_shift;        // per-edge shifts
     vs::Sum shift;             // local shifts
     double log_entry;          // log sum of the forward message that has run in
     double log_end;            // log sum of the last forward message
@@ -93,8 +93,8 @@ void lane_begin(Lane<D>& s, const D& d, const vs::Chains& c, int64_t sequence,
     s.made_flag = nullptr;
     s.stride = d.Kp;
     s.psi = s.y = s.message = s.product = nullptr;
-    s.scale = s.edge_shift = s.log_entry = s.log_end = s.mass = s.added = 0.0;
-    s.shift = vs::Sum();
+    s.scale = s.log_entry = s.log_end = s.mass = s.added = 0.0;
+    s.shift = s.edge_shift = vs::Sum();
     s.status = vs::kOk;
     s.plain = true;
     s.prepared = s.compared = false;
@@ -178,7 +178,7 @@ class Exact {
                 }
                 s.plain = s.plain && probe[r].plain;
                 s.shift.add(MADE ? s.made_shift[i] : probe[r].shift());
-                s.edge_shift += shift[r];
+                s.edge_shift.add(shift[r]);
                 if (i < s.enter) {
                     if (i + 1 == s.enter) ran_in(s, a);
                     continue;
@@ -305,8 +305,8 @@ class Exact {
     }
 
     static double log_z(const D& d, const Lane<D>& s) {
-        return s.shift.total() + (s.edge_shift + d.edge_shift_total(s.edges) + D::kUnit * s.scale +
-                                  s.log_end - s.log_entry);
+        return s.shift.total() + (s.edge_shift.total() + d.edge_shift_total(s.edges) +
+                                  D::kUnit * s.scale + s.log_end - s.log_entry);
     }
 
     // Tells a call how a whole sequence has ended.
@@ -324,8 +324,8 @@ class Exact {
         if (s.entry_f) copy(a, s.entry_f);
         if (s.true_f) copy(s.true_f, a);
         s.log_entry = d_.log_sum(a);
-        s.scale = s.edge_shift = 0.0;
-        s.shift = vs::Sum();
+        s.scale = 0.0;
+        s.shift = s.edge_shift = vs::Sum();
     }
 
   private:

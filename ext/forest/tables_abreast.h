@@ -39,11 +39,21 @@ class TablesAbreast {
     }
     // Those of the edges into position i (K, K, N), or null: they are not kept.
     const T* kept(int64_t i) const { return kept_ ? e_ + i * size_ : nullptr; }
-    // y of position i from a of the one before; adds what the tables were divided by.
-    template <class L>
+    // y of position i from a of the one before; adds what the tables were divided by to the lanes'
+    // sums over `edges`.
+    template <class L, class Sums>
     void forward(const D& d, const L* lanes, int m, int longest, int64_t i, const T* a, T* y,
-                 double* shifts) {
-        const T* const e = make(d, lanes, m, longest, i, shifts);
+                 Sums* sums) {
+        double shift[N];
+        const T* const e = make(d, lanes, m, longest, i, shift);
+        each<kWide>([&](auto q) VS_INLINE_LAMBDA {
+            double *const to = sums->edges + q * Wide::N, *const rest =
+                                                              sums->edges_rest + q * Wide::N;
+            Wide value = Wide::load(to), lost = Wide::load(rest);
+            vs::add_to(value, lost, Wide::load(shift + q * Wide::N));
+            value.store(to);
+            lost.store(rest);
+        });
         Tables::forward(d.K, e, a, y);
     }
     // For the way back alone.

@@ -16,6 +16,7 @@ struct Packed {
     const double* scored = nullptr;         // up times its logarithm
     const double* first = nullptr;          // (K, kp) of the first two labels, order 2
     double shift = 0.0, first_shift = 0.0;  // taken from the scores before
+    double power = 0.0;                     // of segments: 2^power = exp(shift)
     double lost = -INFINITY;                // the largest score less that which counts as -inf
 };
 
@@ -41,14 +42,23 @@ struct Group {
     const double* forward[kMost] = {};
 };
 
-// A sequence that is cut into segments. Rows are (kp,), logarithms of their factors beside them.
+// The least power of two, as its exponent, that exp(x) does not exceed; -inf: of nothing.
+inline double power_above(double x) { return std::ceil(x * 1.442695040888963407); }
+// x less the logarithm of that, in (-log 2, 0]: the first product is exact below 2^21. Scores so
+// large that it would be rounding only have 0.
+inline double below_power(double x, double power) {
+    constexpr double kHigh = 0x1.62e42feep-1, kLow = 0x1.a39ef35793c76p-33, kLargest = 0x1p40;
+    return std::fabs(power) < kLargest ? (x - power * kHigh) - power * kLow : 0.0;
+}
+
+// A sequence that is cut into segments. Rows are (kp,), powers of two beside them.
 struct Segments {
     int64_t sequence = 0;
     bool refused = false;
     int64_t most = 0;  // positions of a segment
     // Of segments (n, most, kp), by first position and length - 1; of boundaries (n + 1, kp).
-    const double *weight = nullptr, *weight_top = nullptr;
-    const double *ended = nullptr, *entry = nullptr, *entry_log = nullptr;
+    const double *weight = nullptr, *weight_power = nullptr;
+    const double *ended = nullptr, *entry = nullptr, *entry_power = nullptr;
 };
 
 struct Job {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <vector>
 
+#include "core/sum.h"
 #include "higher/level.h"
 #include "higher/log_table.h"
 
@@ -35,10 +36,20 @@ class Run {
         return false;
     }
 
-    void pairs_from(int64_t s, double log_z, int64_t i, const double* before, const double* after);
+    // Takes the whole number that is nearest to the largest of x (n,) out of them, and returns it:
+    // sums of whole numbers are exact, however long the sequence is.
+    static double settle(double* x, int64_t n) {
+        const double most = *std::max_element(x, x + n);
+        if (most == kNever) return 0.0;
+        const double whole = std::nearbyint(most);
+        for (int64_t i = 0; i < n; ++i) x[i] -= whole;
+        return whole;
+    }
+    double pairs_from(int64_t s, double log_z, int64_t i, const double* before,
+                      const double* after);
     // Adds p x to the expected score, as long as p is not 0.
     void expect(double p, double x) {
-        if (p > 0.0) score_ += p * x;
+        if (p > 0.0) score_.add(p * x);
     }
     void expect_all(const std::vector<double>& p, const double* x) {
         for (size_t i = 0; i < p.size(); ++i) expect(p[i], x[i]);
@@ -55,8 +66,10 @@ class Run {
     const LongerRequest& ask_;
     Control* control_;
     int64_t k_, first_ = 0, n_ = 0;
-    double score_ = 0.0;  // expected, where entropy is wanted
-    std::vector<double> forward_, entry_, backward_, work_, weight_;
+    vs::Sum score_;  // expected, where entropy is wanted
+    std::vector<double> forward_, entry_, backward_, work_, weight_, covered_;
+    // What was taken out of the rows of forward_, entry_ and backward_, since the ends.
+    std::vector<double> forward_off_, entry_off_, backward_off_;
 };
 
 }  // namespace vs::higher

@@ -24,7 +24,7 @@ void Run::one_label(int64_t s) {
         ask_.samples[at] = drawn(work_.data(), k_, ask_.uniforms[at]);
     }
     ask_.log_z[s] = log_z;
-    if (ask_.entropy) ask_.entropy[s] = log_z - score_;
+    if (ask_.entropy) ask_.entropy[s] = log_z - score_.total();
 }
 
 bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables, double* expected) {
@@ -46,6 +46,8 @@ bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables, dou
     double* const triples = ask_.entropy ? counts.data() : expected;
     // Column by column: forward_ holds a_i[f, k] at (i - 1) * kk + k * K + f.
     forward_.resize(static_cast<size_t>((n_ - 1) * kk));
+    forward_off_.resize(static_cast<size_t>(n_ - 1));
+    double* const off = forward_off_.data();
     double *x = work_.data(), *out = x + kk, *scratch = out + kk;
     for (int64_t f = 0; f < K; ++f) {
         for (int64_t k = 0; k < K; ++k) {
@@ -69,50 +71,67 @@ bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables, dou
             }
         }
         if (!alive(a, kk, i)) return false;
+        off[i - 1] = (i > 1 ? off[i - 2] : 0.0) + settle(a, kk);
     }
-    const double log_z = log_sum(row(forward_, n_ - 2, kk), kk);
+    const double log_end = log_sum(row(forward_, n_ - 2, kk), kk), all = off[n_ - 2];
+    const double log_z = all + log_end;
     ask_.log_z[s] = log_z;
     if (ask_.size) second_draw(s, tables);
     if (!ask_.both_ways()) return true;
     // b_i[f, k] at k * K + f, as a.
     double *b = x, *next = out;
     std::fill(b, b + kk, 0.0);
-    pairs_from(s, log_z, n_ - 1, row(forward_, n_ - 2, kk), b);
+    double after = 0.0;  // what was taken out of b
+    pairs_from(s, log_end, n_ - 1, row(forward_, n_ - 2, kk), b);
     for (int64_t i = n_ - 2; i >= 1; --i) {
         if (!go_on(worker)) return false;
         double* v = scratch + K;
-        for (int64_t k = 0; k < K; ++k) {
+        const auto sent = [&](int64_t k) {  // what goes through the table of label k
             for (int64_t t = 0; t < K; ++t) {
                 v[t] = unary(i + 1)[t] + b[t * K + k] + (i == n_ - 2 ? m_.end[t] : 0.0);
             }
-            const LogTable& table = tables[static_cast<size_t>(k)];
-            if (triples) {
-                table.add_joint(row(forward_, i - 1, kk) + k * K, v, log_z, triples + k * K,
-                                scratch, v + K);
-            }
-            table.backward(v, next + k * K, scratch);
+        };
+        for (int64_t k = 0; k < K; ++k) {
+            sent(k);
+            tables[static_cast<size_t>(k)].backward(v, next + k * K, scratch);
         }
+        const double more = settle(next, kk);
+        const double* const before = row(forward_, i - 1, kk);
+        const double mass =
+            pairs_from(s, log_end - (off[i - 1] + after + more - all), i, before, next);
+        for (int64_t k = 0; triples && k < K; ++k) {
+            sent(k);
+            tables[static_cast<size_t>(k)].add_joint(before + k * K, v, mass + more,
+                                                     triples + k * K, scratch, v + K);
+        }
+        after += more;
         std::swap(b, next);
-        pairs_from(s, log_z, i, row(forward_, i - 1, kk), b);
     }
     if (!ask_.entropy) return true;
     expect_all(counts, m_.transition);
     for (size_t j = 0; expected && j < counts.size(); ++j) expected[j] += counts[j];
-    ask_.entropy[s] = log_z - score_;
+    ask_.entropy[s] = log_z - score_.total();
     return true;
 }
 
-// The marginals of the pair that ends at i, which sum to those of its labels.
-void Run::pairs_from(int64_t s, double log_z, int64_t i, const double* before,
-                     const double* after) {
+// The marginals of the pair that ends at i, which sum to those of its labels; log_z is of the rows
+// as they are. A second normalisation removes the rounding of the first: log_z with it is returned.
+double Run::pairs_from(int64_t s, double log_z, int64_t i, const double* before,
+                       const double* after) {
     const int64_t K = k_;
     double* joint = ask_.joint ? ask_.joint + (ask_.edge[s] + i - 1) * K * K : nullptr;
     double* right = ask_.marginals ? ask_.marginals + (first_ + i) * K : nullptr;
-    std::vector<double> first(i == 1 ? static_cast<size_t>(K) : 0);
+    std::vector<double> first(i == 1 ? static_cast<size_t>(K) : 0),
+        share(static_cast<size_t>(K * K));
+    double all = 0.0;
+    for (size_t j = 0; j < share.size(); ++j) {
+        share[j] = std::exp(before[j] + after[j] - log_z);
+        all += share[j];
+    }
     for (int64_t k = 0; k < K; ++k) {
         double sum = 0.0;
         for (int64_t f = 0; f < K; ++f) {
-            const double p = std::exp(before[k * K + f] + after[k * K + f] - log_z);
+            const double p = share[static_cast<size_t>(k * K + f)] / all;
             if (joint) joint[f * K + k] = p;
             if (i == 1) {
                 first[static_cast<size_t>(f)] += p;
@@ -128,6 +147,7 @@ void Run::pairs_from(int64_t s, double log_z, int64_t i, const double* before,
         if (right) right[f - K] = p;
         expect(p, unary(0)[f] + m_.start[f]);
     }
+    return log_z + std::log(all);
 }
 
 // Samples backwards: the last pair, then each label given the two after it.

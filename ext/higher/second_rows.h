@@ -9,6 +9,7 @@
 
 #include <cstring>
 
+#include "core/sum.h"
 #include "core/ticker.h"
 #include "higher/pairs.h"
 #include "rows/rows.h"
@@ -132,7 +133,7 @@ class SecondPass {
         }
         for (int s = 0; s < group_->count && ask_.entropy != nullptr; ++s) {
             const Lane& lane = lanes_[s];
-            ask_.entropy[group_->sequence[s]] = lane.mass - lane.score;
+            ask_.entropy[group_->sequence[s]] = lane.mass - lane.score.total();
         }
     }
 
@@ -170,11 +171,12 @@ class SecondPass {
     struct Lane {
         int64_t first = 0, n = 0;
         double *psi = nullptr, *lift = nullptr, *top = nullptr, *a = nullptr;
-        double *b = nullptr, *v = nullptr;           // v is woven
-        double* right = nullptr;                     // psi B [f][k] over the mass
-        double *w = nullptr, *y = nullptr;           // A_i-1, woven; its product with what W scores
-        double tops = 0.0, mass = 0.0, score = 0.0;  // mass: log Z less what was taken from scores
-        double lost = -INFINITY;                     // the largest score that counts as -inf
+        double *b = nullptr, *v = nullptr;  // v is woven
+        double* right = nullptr;            // psi B [f][k] over the mass
+        double *w = nullptr, *y = nullptr;  // A_i-1, woven; its product with what W scores
+        double mass = 0.0;                  // log Z less what was taken from scores
+        vs::Sum tops, score;
+        double lost = -INFINITY;  // the largest score that counts as -inf
         int64_t power = 0;
     };
     // As the length of a sequence: its last position has the scores of others.
@@ -214,7 +216,7 @@ class SecondPass {
                 group_->refused[s] = true;
                 top = 0.0;
             }
-            lane.tops += top;
+            lane.tops.add(top);
             const V most = V::set1(top), least = V::set1(vs::higher::kLeastLabelLog);
             const V never = V::set1(-INFINITY);
             for (int64_t k = 0; k < kp_; k += V::N) {
@@ -292,13 +294,13 @@ class SecondPass {
         need(s, lane.mass > lane.lost + ways + vs::higher::kUnseen);
         const double edges = static_cast<double>(lane.n - 2);
         const double taken = lone ? 0.0 : p_.first_shift + p_.shift * edges;
-        ask_.log_z[number] = lane.tops + taken + lane.mass;
+        ask_.log_z[number] = lane.tops.total() + taken + lane.mass;
         if (!lone) return;
         if (ask_.marginals != nullptr) {
             row_scale_out(last, static_cast<int>(k_), 1.0 / total,
                           ask_.marginals + lane.first * k_);
         }
-        if (ask_.entropy != nullptr) lane.score = score_of(lane, 0, last) / total;
+        if (ask_.entropy != nullptr) lane.score.add(score_of(lane, 0, last) / total);
     }
 
     void backward(int alive, int64_t i, double* expected) {
@@ -387,8 +389,8 @@ class SecondPass {
                 row_scale_out(pairs_ + f * kp_, K, factor, out + f * k_);
         }
         if (ask_.entropy != nullptr) {
-            lane.score += factor * score_of(lane, i, column_);
-            if (i == 1) lane.score += factor * (score_of(lane, 0, left_) + score_of_first());
+            lane.score.add(factor * score_of(lane, i, column_));
+            if (i == 1) lane.score.add(factor * (score_of(lane, 0, left_) + score_of_first()));
         }
         if (i == 1 || (ask_.expected == nullptr && ask_.entropy == nullptr)) return;
         const V scale = V::set1(factor);
@@ -439,7 +441,7 @@ class SecondPass {
             V sum = V::set1(0.0);
             for (int64_t j = 0; j < size_; j += V::N)
                 sum = V::fma(V::load(y[s] + j), V::load(right[s] + j), sum);
-            lanes_[s].score += lift[s] * sum.hsum();
+            lanes_[s].score.add(lift[s] * sum.hsum());
         }
     }
 };

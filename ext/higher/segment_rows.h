@@ -6,8 +6,9 @@
 //   h_i[k] = sum_d w[i, d, k] b_i+d[k]         all cuts from i on whose first label is k
 //   b_i[j] = sum_k W[j, k] h_i[k]              what comes after; b_n = exp(end)
 //
-// Every row has the logarithm of a factor beside it. A term of a sum is multiplied by what its
-// factor is of the largest among them. Boundaries that no cut reaches have the factor 0. Each
+// Every row has the power of two beside it that it was divided by: powers are whole numbers, so
+// that their sums are exact however long the sequence is. A term of a sum is multiplied by what its
+// power is of the largest among them. Boundaries that no cut reaches have the power -inf. Each
 // number of a and g that is not 0 has relative accuracy, what counts as -inf apart (level.h).
 #pragma once
 
@@ -38,13 +39,13 @@ class SegmentPass {
             return found;
         };
         weight_ = take(n_ * longest_ * kp_);
-        weight_top_ = take(n_ * longest_);
+        weight_power_ = take(n_ * longest_);
         ended_ = take((n_ + 1) * kp_);
-        ended_log_ = take(n_ + 1);
+        ended_power_ = take(n_ + 1);
         entry_ = take((n_ + 1) * kp_);
-        entry_log_ = take(n_ + 1);
+        entry_power_ = take(n_ + 1);
         after_ = take((n_ + 1) * kp_);
-        after_log_ = take(n_ + 1);
+        after_power_ = take(n_ + 1);
         share_ = take(n_ * kp_);
         factor_ = take(longest_ + V::N);
         row_ = take(kp_);
@@ -53,10 +54,10 @@ class SegmentPass {
         score_ = take(ask_.entropy != nullptr ? n_ * longest_ * kp_ : 0);
         s->most = longest_;
         s->weight = weight_;
-        s->weight_top = weight_top_;
+        s->weight_power = weight_power_;
         s->ended = ended_;
         s->entry = entry_;
-        s->entry_log = entry_log_;
+        s->entry_power = entry_power_;
     }
 
     static int64_t space(const LongerModel& m, int64_t kp, int64_t n, bool entropy) {
@@ -73,9 +74,9 @@ class SegmentPass {
         V sum = V::set1(0.0);
         for (int64_t k = 0; k < kp_; k += V::N) sum = sum + V::load(last + k);
         end_mass_ = std::log(sum.hsum());
-        mass_ = ended_log_[n_] + end_mass_;
-        ask_.log_z[s_->sequence] = mass_ + tops_;
-        if (lost_ > -INFINITY && !(mass_ > all_ways() + lost_ + vs::higher::kUnseen)) {
+        const double mass = kLog2 * ended_power_[n_] + end_mass_;
+        ask_.log_z[s_->sequence] = mass + tops_.total();
+        if (lost_ > -INFINITY && !(mass > all_ways() + lost_ + vs::higher::kUnseen)) {
             refuse();
             return;
         }
@@ -83,7 +84,9 @@ class SegmentPass {
         if (!backward(&ticker, expected)) return;
         if (ask_.marginals != nullptr) {
             for (int64_t i = 0; i < n_; ++i) {
-                row_scale_out(share_ + i * kp_, static_cast<int>(k_), 1.0,
+                V all = V::set1(0.0);
+                for (int64_t k = 0; k < kp_; k += V::N) all = all + V::load(share_ + i * kp_ + k);
+                row_scale_out(share_ + i * kp_, static_cast<int>(k_), 1.0 / all.hsum(),
                               ask_.marginals + (first_ + i) * k_);
             }
         }
@@ -122,11 +125,13 @@ class SegmentPass {
     const Packed& p_;
     Segments* s_;
     int64_t k_, kp_, first_, n_, longest_;
-    double *weight_, *weight_top_, *ended_, *ended_log_, *entry_, *entry_log_, *after_, *after_log_;
+    double *weight_, *weight_power_, *ended_, *ended_power_, *entry_, *entry_power_, *after_,
+        *after_power_;
     double *share_, *factor_, *row_, *end_, *count_, *score_;
-    double tops_ = 0.0, mass_ = 0.0, end_mass_ = 0.0, scored_ = 0.0;
-    double ends_ = 0.0;
-    double lost_ = p_.lost;  // the largest score, less that of its row, that counts as -inf
+    vs::Sum tops_, scored_;
+    double end_mass_ = 0.0;  // the logarithm of the sum of the last row
+    double ends_ = 0.0;      // the power of end_
+    double lost_ = p_.lost;  // the largest score, less the power of its row, that counts as -inf
 
     // Less than this factor more than log Z is what two directions make at a boundary.
     static constexpr double kMostApart = 230.0;  // 1e100
@@ -179,7 +184,7 @@ class SegmentPass {
         for (int64_t i = 0; i < n_; ++i) {  // the largest scores of positions
             const double top = row_max(m_.unary + (first_ + i) * k_, static_cast<int>(k_));
             share_[i * kp_] = top > -INFINITY ? top : 0.0;
-            tops_ += share_[i * kp_];
+            tops_.add(share_[i * kp_]);
         }
         if (!weigh_scores(true, ticker)) return false;
         if (ask_.entropy != nullptr) {
@@ -192,25 +197,28 @@ class SegmentPass {
             const int64_t most = longest_ < n_ - i ? longest_ : n_ - i;
             for (int64_t d = 1; d <= most; ++d) {
                 double* const w = weight(i, d);
-                weight_top_[i * longest_ + d - 1] = narrow(w, w, &lost);
+                weight_power_[i * longest_ + d - 1] = narrow(w, w, &lost);
             }
         }
         lost_ = lost.hmax();
         return true;
     }
-    // out = exp(x - its largest number), which is returned; numbers above kLeastScore stay above 0.
+    // out = exp(x) less the power of two that holds its largest number, which is returned; numbers
+    // above kLeastScore stay above 0.
     double narrow(const double* x, double* out, V* lost) const {
         V top = V::load(x);
         for (int64_t k = V::N; k < kp_; k += V::N) top = V::max(top, V::load(x + k));
-        const double most = top.hmax();
-        const V taken = V::set1(most > -INFINITY ? most : 0.0), least = V::set1(kLeastScore);
-        const V never = V::set1(-INFINITY);
+        const double most = top.hmax(), power = vs::higher::power_above(most);
+        const bool any = most > -INFINITY;
+        const V taken = V::set1(any ? most : 0.0);
+        const V left = V::set1(any ? vs::higher::below_power(most, power) : 0.0);
+        const V never = V::set1(-INFINITY), least = V::set1(kLeastScore);
         for (int64_t k = 0; k < kp_; k += V::N) {
-            const V y = V::load(x + k) - taken;
+            const V y = (V::load(x + k) - taken) + left;
             *lost = V::max(*lost, y + V::where_ge(y, least, never));
             V::where_ge(y, least, exp_floor<double>(y)).store(out + k);
         }
-        return most;
+        return power;
     }
     double narrow_labels(const double* x, double* out) {
         for (int64_t k = 0; k < kp_; ++k) row_[k] = k < k_ ? x[k] : -INFINITY;
@@ -221,19 +229,19 @@ class SegmentPass {
     }
     // The logarithm of at least the sum over all cuts and labels of the largest weights in a row.
     double all_ways() {
-        double* const ways = after_log_;
+        double* const ways = after_power_;
         const double labels = std::log(static_cast<double>(k_));
-        ways[0] = entry_log_[0] + labels;
+        ways[0] = kLog2 * entry_power_[0] + labels;
         for (int64_t e = 1; e <= n_; ++e) {
             const int64_t most = longest_ < e ? longest_ : e;
             for (int64_t d = 1; d <= most; ++d)
-                factor_[d - 1] = ways[e - d] + weight_top_[(e - d) * longest_ + d - 1];
-            const double top = compare(most);
+                factor_[d - 1] = ways[e - d] + kLog2 * weight_power_[(e - d) * longest_ + d - 1];
+            const double top = compare(most, 1.0);
             double sum = 0.0;
             for (int64_t d = 0; d < most && top > -INFINITY; ++d) sum += factor_[d];
             ways[e] = top > -INFINITY ? top + std::log(sum) + p_.shift + labels : top;
         }
-        return ways[n_] - p_.shift - labels + ends_;
+        return ways[n_] - p_.shift - labels + kLog2 * ends_;
     }
 
     template <class Algebra>
@@ -251,23 +259,24 @@ class SegmentPass {
         }
     }
 
-    // The largest of factor_[0, n), which become their shares of it. -inf: all are.
-    double compare(int64_t n) const {
+    // The largest of factor_[0, n), logarithms in units of `unit`, which become their shares of it.
+    // -inf: all are.
+    double compare(int64_t n, double unit = kLog2) const {
         for (int64_t d = n; d % V::N != 0; ++d) factor_[d] = -INFINITY;
         V top = V::set1(-INFINITY);
         for (int64_t d = 0; d < n; d += V::N) top = V::max(top, V::load(factor_ + d));
         const double most = top.hmax();
         if (!(most > -INFINITY)) return most;
         for (int64_t d = 0; d < n; d += V::N)
-            exp_or_zero(V::load(factor_ + d) - V::set1(most)).store(factor_ + d);
+            exp_or_zero((V::load(factor_ + d) - V::set1(most)) * V::set1(unit)).store(factor_ + d);
         return most;
     }
-    // Takes a power of two out of a row whose largest number is `most`; returns its logarithm.
+    // Takes the power of two of its largest number, `most`, out of a row; returns it.
     double settle(double* row, double most) const {
         const int power = exponent_of(most);
         const V lift = V::set1(power_of_two(-power, 0.0));
         for (int64_t k = 0; k < kp_; k += V::N) (V::load(row + k) * lift).store(row + k);
-        return static_cast<double>(power) * kLog2;
+        return static_cast<double>(power);
     }
     double largest(const double* row) const {
         V top = V::load(row);
@@ -279,9 +288,9 @@ class SegmentPass {
     }
 
     bool forward(Ticker* ticker) {
-        entry_log_[0] = narrow_labels(m_.start, entry_);
+        entry_power_[0] = narrow_labels(m_.start, entry_);
         ends_ = narrow_labels(m_.end, end_);
-        if (!(entry_log_[0] > -INFINITY && ends_ > -INFINITY)) return refuse();
+        if (!(entry_power_[0] > -INFINITY && ends_ > -INFINITY)) return refuse();
         const V held = V::set1(vs::higher::kHeld), nothing = V::set1(0x1p-1074);
         const V one = V::set1(1.0);
         for (int64_t e = 1; e <= n_; ++e) {
@@ -289,13 +298,13 @@ class SegmentPass {
             double *const a = ended_ + e * kp_, *const g = entry_ + e * kp_;
             const int64_t most = longest_ < e ? longest_ : e;
             for (int64_t d = 1; d <= most; ++d)
-                factor_[d - 1] = entry_log_[e - d] + weight_top_[(e - d) * longest_ + d - 1];
-            ended_log_[e] = compare(most);
-            if (!(ended_log_[e] > -INFINITY)) {
+                factor_[d - 1] = entry_power_[e - d] + weight_power_[(e - d) * longest_ + d - 1];
+            ended_power_[e] = compare(most);
+            if (!(ended_power_[e] > -INFINITY)) {
                 if (e == n_) return refuse();
                 clear(a);
                 clear(g);
-                entry_log_[e] = -INFINITY;
+                entry_power_[e] = -INFINITY;
                 continue;
             }
             V top = V::set1(0.0);
@@ -318,7 +327,7 @@ class SegmentPass {
             }
             const double found = top.hmax();
             if (wild != 0 || !(found > vs::higher::kLeast)) return refuse();
-            ended_log_[e] += settle(a, found) + (e == n_ ? ends_ : 0.0);
+            ended_power_[e] += settle(a, found) + (e == n_ ? ends_ : 0.0);
             if (e == n_) break;
             product<PairSums>(a, p_.up, g);
             for (int64_t k = 0; k < kp_; k += V::N) {
@@ -327,14 +336,14 @@ class SegmentPass {
             }
             const double next = largest(g);
             if (wild != 0 || !(next > vs::higher::kLeast)) return refuse();
-            entry_log_[e] = ended_log_[e] + p_.shift + settle(g, next);
+            entry_power_[e] = ended_power_[e] + p_.power + settle(g, next);
         }
         return true;
     }
 
     bool backward(Ticker* ticker, double* expected) {
         std::memcpy(after_ + n_ * kp_, end_, sizeof(double) * static_cast<std::size_t>(kp_));
-        after_log_[n_] = ends_;
+        after_power_[n_] = ends_;
         for (int64_t i = 0; i < n_ * kp_; ++i) share_[i] = 0.0;
         if (ask_.entropy != nullptr) {
             for (int64_t j = 0; j < k_ * kp_; ++j) count_[j] = 0.0;
@@ -345,13 +354,13 @@ class SegmentPass {
             double* const b = after_ + i * kp_;
             const int64_t most = longest_ < n_ - i ? longest_ : n_ - i;
             for (int64_t d = 1; d <= most; ++d)
-                factor_[d - 1] = weight_top_[i * longest_ + d - 1] + after_log_[i + d];
+                factor_[d - 1] = weight_power_[i * longest_ + d - 1] + after_power_[i + d];
             const double before = compare(most);
-            const double apart = entry_log_[i] + before - mass_;
+            const double apart = share_of_all(entry_power_[i] + before);
             if (!(before > -INFINITY)) {
                 if (i == 0) return refuse();
                 clear(b);
-                after_log_[i] = -INFINITY;
+                after_power_[i] = -INFINITY;
                 write_nothing(i, 0);
                 continue;
             }
@@ -361,19 +370,23 @@ class SegmentPass {
             const double found = largest(h);
             if (!(found > vs::higher::kLeast)) return refuse();
             const double own = before + settle(h, found);
-            const double edges = ended_log_[i] + p_.shift + own - mass_;
-            const bool some = ended_log_[i] > -INFINITY && edges > -700.0;
+            const double edges = share_of_all(ended_power_[i] + p_.power + own);
+            const bool some = ended_power_[i] > -INFINITY && edges > -700.0;
             if (some && edges > 2.0 * kMostApart) return refuse();
             if (some && expected != nullptr) count(i, std::exp(edges), h, expected);
             if (some && ask_.entropy != nullptr) count(i, std::exp(edges), h, count_);
             product<PairSums>(h, p_.down, b);
             const double next = largest(b);
             if (!(next > vs::higher::kLeast)) return refuse();
-            after_log_[i] = own + p_.shift + settle(b, next);
+            after_power_[i] = own + p_.power + settle(b, next);
         }
         return true;
     }
 
+    // The logarithm of what rows with these powers in all are multiplied by to be shares.
+    double share_of_all(double power) const {
+        return kLog2 * (power - ended_power_[n_]) - end_mass_;
+    }
     // h_i, and the shares of the segments from i, factor g_i[k] w[i, d, k] b_i+d[k].
     void meet(int64_t i, int64_t most, double factor, double* h) {
         const V scale = V::set1(factor);
@@ -401,16 +414,16 @@ class SegmentPass {
                 }
                 if (ask_.entropy == nullptr) continue;
                 // What factors grow by along a cut is known of all of it: what is left is small.
-                const V known = V::set1(ended_log_[i + d] - entry_log_[i]);
+                const V known = V::set1(kLog2 * (ended_power_[i + d] - entry_power_[i]));
                 const V rest = V::load(score_ + (i * longest_ + d - 1) * kp_ + k) - known;
                 score = score + V::where_positive(share, share, share * rest);
             }
             sum.store(h + k);
             begun = begun + covered;
         }
-        scored_ += score.hsum();
-        if (i > 0 && entry_log_[i] > -INFINITY)
-            scored_ -= begun.hsum() * (entry_log_[i] - ended_log_[i] - p_.shift);
+        scored_.add(score.hsum());
+        if (i > 0 && entry_power_[i] > -INFINITY)
+            scored_.add(begun.hsum() * kLog2 * (ended_power_[i] + p_.power - entry_power_[i]));
         write_nothing(i, most);
     }
     // No segment from i has more than `most` positions.
@@ -431,10 +444,10 @@ class SegmentPass {
 
     // The expected score less what factors grow by in all.
     double expected_rest() const {
-        double sum = scored_;
+        double sum = scored_.total();
         for (int64_t k = 0; k < k_; ++k) {
             const double begin = share_[k], end = share_[(n_ - 1) * kp_ + k];
-            if (begin > 0.0) sum += begin * (m_.start[k] - entry_log_[0]);
+            if (begin > 0.0) sum += begin * (m_.start[k] - kLog2 * entry_power_[0]);
             if (end > 0.0) sum += end * m_.end[k];
         }
         for (int64_t j = 0; j < k_; ++j) {

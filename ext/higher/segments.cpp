@@ -6,10 +6,13 @@
 //   a_e[k] = log sum_d exp(g_e-d[k] + W[e - d, d, k]), W the score of a segment;
 //   b_e[j] = log sum_k exp(T[j, k] + h_e[k]), h_e[k] = log sum_d exp(W[e, d, k] + b_e+d[k]).
 #include <cmath>
+#include <numeric>
 
 #include "higher/run.h"
 
 namespace vs::higher {
+
+// Rows are stored less a whole number each, and these numbers beside them (Run::settle).
 
 // The scores W of all segments of the sequence; -inf where they go past its end.
 void Run::weigh() {
@@ -41,7 +44,12 @@ bool Run::segments(int64_t s, int worker, const LogTable& table, double* expecte
     entry_.resize(static_cast<size_t>((n_ + 1) * K));
     work_.resize(static_cast<size_t>(L + 4 * K));
     double *x = work_.data(), *scratch = x + L;
+    for (std::vector<double>* of : {&forward_off_, &entry_off_, &backward_off_})
+        of->assign(static_cast<size_t>(n_ + 1), 0.0);
+    double *const ended = forward_off_.data(), *const begun = entry_off_.data();
+    double* const after = backward_off_.data();
     std::copy(m_.start, m_.start + K, entry_.data());
+    begun[0] = settle(entry_.data(), K);
     int64_t dead = -1;  // the first boundary that no cut reaches
     for (int64_t e = 1; e <= n_; ++e) {
         if (!go_on(worker)) return false;
@@ -49,15 +57,19 @@ bool Run::segments(int64_t s, int worker, const LogTable& table, double* expecte
         const int64_t most = std::min(L, e);
         for (int64_t k = 0; k < K; ++k) {
             for (int64_t d = 1; d <= most; ++d) {
-                x[d - 1] = row(entry_, e - d, K)[k] + (&weight(e - d, d))[k];
+                x[d - 1] = row(entry_, e - d, K)[k] + (&weight(e - d, d))[k] +
+                           (begun[e - d] - begun[e - 1]);
             }
             a[k] = log_sum(x, most);
             if (e == n_) a[k] += m_.end[k];
         }
         if (!alive(a, K, e - 1) && dead < 0) dead = e - 1;
-        if (e < n_) table.forward(a, row(entry_, e, K), scratch);
+        ended[e] = begun[e - 1] + settle(a, K);
+        if (e == n_) break;
+        table.forward(a, row(entry_, e, K), scratch);
+        begun[e] = ended[e] + settle(row(entry_, e, K), K);
     }
-    const double log_z = log_sum(row(forward_, n_, K), K);
+    const double log_end = log_sum(row(forward_, n_, K), K), log_z = ended[n_] + log_end;
     if (log_z == kNever) {
         position = dead;
         return false;
@@ -69,46 +81,61 @@ bool Run::segments(int64_t s, int worker, const LogTable& table, double* expecte
     double* const pairs = ask_.entropy ? counts.data() : expected;
     backward_.resize(static_cast<size_t>((n_ + 1) * K));
     std::copy(m_.end, m_.end + K, row(backward_, n_, K));
+    after[n_] = settle(row(backward_, n_, K), K);
     double* h = scratch + K;
-    double* p = ask_.marginals ? ask_.marginals + first_ * K : nullptr;
-    if (p) std::fill(p, p + n_ * K, 0.0);
+    const auto whole = [&](const double* x) { return std::accumulate(x, x + K, 0.0); };
+    covered_.assign(static_cast<size_t>(n_ * K), 0.0);
+    double* const p = covered_.data();
     for (int64_t i = n_ - 1; i >= 0; --i) {
         if (!go_on(worker)) return false;
         const int64_t most = std::min(L, n_ - i);
         double* joint = ask_.joint ? ask_.joint + (first_ + i) * L * K : nullptr;
+        // What is rounded on the way shows where all segments over a position are known.
+        const double left = i + L < n_ ? whole(row(covered_, i + L, K)) : 1.0;
         for (int64_t k = 0; k < K; ++k) {
             double largest = kNever, sum = 0.0, covered = 0.0;
             for (int64_t d = 1; d <= most; ++d) {
-                x[d - 1] = (&weight(i, d))[k] + row(backward_, i + d, K)[k];
+                x[d - 1] = (&weight(i, d))[k] + row(backward_, i + d, K)[k] +
+                           (after[i + d] - after[i + 1]);
                 largest = std::max(largest, x[d - 1]);
             }
             // The same exponentials make the message and, times a factor of 1 at most, marginals.
             const double before = row(entry_, i, K)[k];
-            const double factor = largest == kNever ? 0.0 : std::exp(before + largest - log_z);
+            const double apart = begun[i] + after[i + 1] - ended[n_];
+            const double factor =
+                largest == kNever ? 0.0 : std::exp(before + largest + apart - log_end);
             for (int64_t d = most; d >= 1; --d) {
                 const double y = largest == kNever ? 0.0 : std::exp(x[d - 1] - largest);
                 sum += y;
                 covered += y * factor;  // by segments from i that reach so far
-                expect(y * factor, (&weight(i, d))[k]);
-                if (joint) joint[(d - 1) * K + k] = y * factor;
-                if (p) p[(i + d - 1) * K + k] += covered;
+                expect(y * factor / left, (&weight(i, d))[k]);
+                if (joint) joint[(d - 1) * K + k] = y * factor / left;
+                p[(i + d - 1) * K + k] += covered;
             }
             h[k] = largest == kNever ? kNever : largest + std::log(sum);
-            if (i == 0) expect(covered, m_.start[k]);
+            if (i == 0) expect(covered / left, m_.start[k]);
         }
         for (int64_t k = 0; i + 1 == n_ && k < K; ++k) {
-            expect(std::exp(row(forward_, n_, K)[k] - log_z), m_.end[k]);
+            expect(std::exp(row(forward_, n_, K)[k] - log_end), m_.end[k]);
         }
         if (i && pairs) {
-            table.add_joint(row(forward_, i, K), h, log_z, pairs, scratch, scratch + 2 * K);
+            const double apart = ended[i] + after[i + 1] - ended[n_];
+            table.add_joint(row(forward_, i, K), h, log_end + std::log(left) - apart, pairs,
+                            scratch, scratch + 2 * K);
         }
         for (int64_t d = most; joint && d < L; ++d) std::fill_n(joint + d * K, K, 0.0);
-        if (i) table.backward(h, row(backward_, i, K), scratch);
+        if (i == 0) break;
+        table.backward(h, row(backward_, i, K), scratch);
+        after[i] = after[i + 1] + settle(row(backward_, i, K), K);
+    }
+    for (int64_t i = 0; ask_.marginals && i < n_; ++i) {
+        const double all = whole(row(covered_, i, K));
+        for (int64_t k = 0; k < K; ++k) ask_.marginals[(first_ + i) * K + k] = p[i * K + k] / all;
     }
     if (!ask_.entropy) return true;
     expect_all(counts, m_.transition);
     for (size_t j = 0; expected && j < counts.size(); ++j) expected[j] += counts[j];
-    ask_.entropy[s] = log_z - score_;
+    ask_.entropy[s] = log_z - score_.total();
     return true;
 }
 
@@ -126,7 +153,9 @@ void Run::segments_draw(int64_t s, const LogTable& table) {
         for (int64_t e = n_; e > 0;) {
             const int64_t most = std::min(m_.longest, e);
             for (int64_t d = 1; d <= most; ++d) {
-                x[d - 1] = row(entry_, e - d, K)[label] + (&weight(e - d, d))[label];
+                x[d - 1] = row(entry_, e - d, K)[label] + (&weight(e - d, d))[label] +
+                           (entry_off_[static_cast<size_t>(e - d)] -
+                            entry_off_[static_cast<size_t>(e - 1)]);
             }
             e -= drawn(x, most, *u++) + 1;
             y[e] = label;

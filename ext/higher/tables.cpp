@@ -9,14 +9,16 @@
 namespace vs::higher {
 namespace {
 
-// The largest score, or 0 where all are -inf. `lost`: at least that which counts as -inf, less it.
-double shift_of(const double* x, int64_t n, double* lost) {
+// The largest score, or 0 where all are -inf.
+double shift_of(const double* x, int64_t n) {
     const double most = n > 0 ? *std::max_element(x, x + n) : kNever;
-    if (most == kNever) return 0.0;
+    return most == kNever ? 0.0 : most;
+}
+// At least `lost`, and the largest that counts as -inf, less `shift`.
+void lose(const double* x, int64_t n, double shift, double* lost) {
     for (int64_t i = 0; i < n; ++i) {
-        if (x[i] - most < kLeastTableLog) *lost = std::max(*lost, x[i] - most);
+        if (x[i] - shift < kLeastTableLog) *lost = std::max(*lost, x[i] - shift);
     }
-    return most;
 }
 
 }  // namespace
@@ -40,8 +42,10 @@ Tables::Tables(const LongerModel& model, const LongerRequest& ask, const Level& 
 
 void Tables::pack_second(bool scored) {
     const int64_t K = k_, kp = kp_, size = K * kp;
-    packed_.shift = shift_of(m_.transition, K * K * K, &packed_.lost);
-    packed_.first_shift = shift_of(m_.first, K * K, &packed_.lost);
+    packed_.shift = shift_of(m_.transition, K * K * K);
+    packed_.first_shift = shift_of(m_.first, K * K);
+    lose(m_.transition, K * K * K, packed_.shift, &packed_.lost);
+    lose(m_.first, K * K, packed_.first_shift, &packed_.lost);
     first_.resize(at(size));
     for (int64_t f = 0; f < K; ++f) {
         level_.exponentials(m_.first + f * K, packed_.first_shift, K, kp, first_.data() + f * kp);
@@ -72,12 +76,17 @@ void Tables::pack_second(bool scored) {
 
 void Tables::pack_segments() {
     const int64_t K = k_, kp = kp_;
-    packed_.shift = shift_of(m_.transition, K * K, &packed_.lost);
+    const double most = shift_of(m_.transition, K * K);
+    packed_.power = power_above(most);
+    const double left = below_power(most, packed_.power), factor = std::exp(left);
+    packed_.shift = most - left;
+    lose(m_.transition, K * K, most, &packed_.lost);
     up_.resize(at(K * kp));
     down_.assign(at(K * kp), 0.0);
     for (int64_t j = 0; j < K; ++j) {
         double* const row = up_.data() + j * kp;
-        level_.exponentials(m_.transition + j * K, packed_.shift, K, kp, row);
+        level_.exponentials(m_.transition + j * K, most, K, kp, row);
+        for (int64_t k = 0; k < kp; ++k) row[k] *= factor;
         for (int64_t k = 0; k < K; ++k) down_[at(k * kp + j)] = row[k];
     }
 }

@@ -18,7 +18,7 @@ class LaneTables {
     static constexpr bool kNarrows = sizeof(T) < sizeof(In);
     static constexpr int N = V::N, kScores = N / S::N;
 
-    // e = exp(x - the largest of the lane), which is added to `shifts` (N,), unless that is null;
+    // e = exp(x - the largest of the lane), which goes to `shifts` (N,), unless that is null;
     // (K, K, N) both. Where T does not narrow, x may be e.
     static VS_INLINE void raise(int K, const In* x, T* e, double* shifts) {
         const int64_t entries = static_cast<int64_t>(K) * K;
@@ -28,7 +28,7 @@ class LaneTables {
         if (shifts == nullptr) return;
         In shift[N];
         each<kScores>([&](auto q) VS_INLINE_LAMBDA { top[q].store(shift + q * S::N); });
-        for (int r = 0; r < N; ++r) shifts[r] += static_cast<double>(shift[r]);
+        for (int r = 0; r < N; ++r) shifts[r] = static_cast<double>(shift[r]);
     }
     // y(k) = sum_l a(l) E(l, k), rows (K, N).
     static VS_INLINE void forward(int K, const T* e, const T* a, T* y) {
@@ -154,7 +154,7 @@ class EdgesTogether {
                 to[r] = r < m ? y[i] : unused_;
             }
             weave<In, N>(t, static_cast<int64_t>(K_) * K_, x_);
-            double shifts[N] = {};
+            double shifts[N];
             Tables::raise(K_, x_, e_, shifts);
             weave<T, N>(from, K_, a_);
             FORWARD ? Tables::forward(K_, e_, a_, y_) : Tables::backward(K_, e_, a_, y_);

@@ -98,23 +98,14 @@ struct Log {
     }
     bool absorb(const double* psi, bool, const double* y, bool normalise, double* out,
                 double* scale) const {
-        double top = nothing();
-        for (int k = 0; k < K; ++k) {
-            out[k] = psi[k] + y[k];
-            if (out[k] > top) top = out[k];
-        }
-        for (int k = K; k < Kp; ++k) out[k] = nothing();
-        if (normalise && top > nothing()) {
-            for (int k = 0; k < K; ++k) out[k] -= top;
-            *scale += top;
-        }
+        take_in(psi, y, normalise, out, scale);
         return true;
     }
     bool absorb_share(const double* psi, bool, const double* y, double* out, double* scale,
                       double* largest) const {
-        absorb(psi, false, y, true, out, scale);
-        const double sum = sum_exp(out, 0.0);  // the largest is exp(0)
-        *largest = sum > 0.0 ? 1.0 / sum : 0.0;
+        const double top = take_in(psi, y, true, out, scale);
+        const double sum = top > nothing() ? sum_exp(out, top) : 0.0;
+        *largest = sum > 0.0 ? 1.0 / sum : 0.0;  // the largest is exp(top - top)
         return true;
     }
     template <bool PART>
@@ -234,6 +225,22 @@ struct Log {
   private:
     using V = Vec<double>;
 
+    // out = psi + y, and where `normalise` less its largest as a whole number: sums of these are
+    // exact, as those of exponents are. Returns the largest that is left.
+    double take_in(const double* psi, const double* y, bool normalise, double* out,
+                   double* scale) const {
+        double top = nothing();
+        for (int k = 0; k < K; ++k) {
+            out[k] = psi[k] + y[k];
+            if (out[k] > top) top = out[k];
+        }
+        for (int k = K; k < Kp; ++k) out[k] = nothing();
+        if (!normalise || !(top > nothing())) return top;
+        const double whole = std::nearbyint(top);
+        for (int k = 0; k < K; ++k) out[k] -= whole;
+        *scale += whole;
+        return top - whole;
+    }
     // sum_k exp(x(k) - top), no x above top; what is less than exp(-690) counts as that.
     double sum_exp(const double* x, double top) const {
         V sum = V::set1(0.0);

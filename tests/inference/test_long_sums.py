@@ -1,0 +1,145 @@
+"""Sums along long sequences: nothing that grows with the length is lost, in any arithmetic."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import valuesparse as vs
+
+pytestmark = pytest.mark.simd
+
+EPS = np.finfo(float).eps
+
+
+def one_way(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return unary (n, 2) and transition (2, 2), and log Z.
+
+    Scores of neighbours differ by 900 and 2,000, so that one way has all of the mass, and only
+    logarithms can hold it.
+    """
+    rng = np.random.default_rng(seed)
+    unary = rng.normal(size=(n, 2))
+    unary[::2, 1] -= 900.0
+    unary[1::2, 0] -= 900.0
+    transition = np.array([[0.0, -2000.0], [-2000.0, 0.0]]) + rng.normal(size=(2, 2))
+    d = vs.decode(vs.Chain(unary, transition), n_best=2)
+    assert d.score[0, 0] - d.score[1, 0] > 60.0
+    y = d.states[0]
+    scores = unary[np.arange(n), y].tolist() + transition[y[:-1], y[1:]].tolist()
+    return unary, transition, math.fsum(scores)
+
+
+def models(unary: np.ndarray, transition: np.ndarray) -> dict[str, vs.Chain | vs.Tree]:
+    n = len(unary)
+    return {
+        "chain": vs.Chain(unary, transition),
+        "tree": vs.Tree(np.arange(-1, n - 1), unary, transition),
+        "from the end": vs.Tree(np.append(np.arange(1, n), -1), unary, transition.T.copy()),
+    }
+
+
+@pytest.mark.parametrize("n", [3000, 20_000])
+@pytest.mark.parametrize("seed", range(4))
+def test_bounds_of_log_z_hold_in_logarithms(n: int, seed: int) -> None:
+    unary, transition, exact = one_way(n, seed)
+    for name, model in models(unary, transition).items():
+        r = vs.infer(model)
+        assert abs(r.log_z[0] - exact) <= 2 * EPS * abs(exact), name
+        for proved in (vs.infer(model, tol=1e-3), r.certify()):
+            assert proved.log_z_lower[0] <= exact <= proved.log_z_upper[0], name
+
+
+def test_islands_in_logarithms() -> None:
+    unary, transition, exact = one_way(3000, 5)
+    for name, model in models(unary, transition).items():
+        r = vs.infer(model, zeta=0.9)
+        assert abs(r.log_z[0] - exact) <= 4 * EPS * abs(exact), name
+        c = r.certify()
+        assert c.log_z_lower[0] <= exact <= c.log_z_upper[0], name
+
+
+@pytest.mark.parametrize("labels", [2, 9, 30])
+@pytest.mark.parametrize("sequences", [1, 5])
+def test_what_tables_of_each_edge_are_divided_by(labels: int, sequences: int) -> None:
+    rng = np.random.default_rng(labels)
+    n = 3000
+    lengths = [n] * sequences
+    unary = rng.normal(size=(n * sequences, labels))
+    shape = (sequences * (n - 1), labels, labels)
+    transition = np.round(rng.normal(size=shape) * 2**10) / 2**10
+    moved = transition + (0.1 + np.abs(rng.normal(size=(shape[0], 1, 1))) * 1e3)
+    more = (moved.max(axis=(1, 2)) - transition.max(axis=(1, 2))).reshape(sequences, n - 1)
+    before = vs.infer(vs.Chain(unary, transition, lengths)).log_z
+    after = vs.infer(vs.Chain(unary, moved, lengths)).log_z
+    for s in range(sequences):
+        exact = before[s] + math.fsum(more[s].tolist())
+        assert abs(after[s] - exact) <= EPS * abs(exact)
+
+
+def longer(unary: np.ndarray, transition: np.ndarray) -> dict[str, vs.Result]:
+    """Return the answers of a chain of order 2, and of segments of one position, that are it."""
+    k = len(transition)
+    table = np.broadcast_to(transition, (k, k, k)).copy()
+    return {
+        "order 2": vs.infer(vs.Chain(unary, table, order=2, first=transition)),
+        "segments": vs.infer(vs.SegmentChain(unary, transition, max_length=1)),
+    }
+
+
+@pytest.mark.parametrize("labels", [2, 3, 9])
+def test_longer_chains_answer_as_the_chain_that_they_are(labels: int) -> None:
+    rng = np.random.default_rng(labels)
+    n = 20_000
+    unary, transition = rng.normal(size=(n, labels)), rng.normal(size=(labels, labels))
+    c = vs.infer(vs.Chain(unary, transition))
+    for name, r in longer(unary, transition).items():
+        assert np.abs(r.marginals - c.marginals).max() < 1e-14, name
+        assert abs(r.log_z[0] - c.log_z[0]) <= 4 * EPS * abs(c.log_z[0]), name
+        assert abs(r.entropy()[0] - c.entropy()[0]) <= 1e-13 * abs(c.log_z[0]), name
+    counts = longer(unary, transition)["segments"].expectations()
+    np.testing.assert_allclose(counts, c.expectations(), rtol=1e-11)
+
+
+def test_longer_chains_in_logarithms() -> None:
+    unary, transition, exact = one_way(6000, 1)
+    c = vs.infer(vs.Chain(unary, transition))
+    for name, r in longer(unary, transition).items():
+        assert "in logarithms for 1 of 1" in r.reason
+        assert abs(r.log_z[0] - exact) <= 2 * EPS * abs(exact), name
+        assert np.abs(r.marginals - c.marginals).max() < 1e-12, name
+        assert r.marginals.max() <= 1.0 + 2 * EPS, name
+        assert abs(r.entropy()[0]) < 1e-14 * abs(exact), name
+        edges = len(unary) - (2 if name == "order 2" else 1)
+        assert abs(r.expectations().sum() - edges) < 1e-9, name
+
+
+@pytest.mark.parametrize("longest", [2, 5])
+def test_segments_in_both_arithmetics(longest: int) -> None:
+    """Scores of some labels are far below the others, which only logarithms can hold."""
+    rng = np.random.default_rng(longest)
+    n, labels = 4000, 3
+    unary, transition = rng.normal(size=(n, labels)), rng.normal(size=(labels, labels))
+    duration = rng.normal(size=(longest, labels))
+    plain = vs.infer(vs.SegmentChain(unary, transition, max_length=longest, duration=duration))
+    # A label that is next to impossible, in a place where its scores cannot be scaled.
+    wide = np.concatenate([unary, np.full((n, 1), -300.0)], axis=1)
+    wide[n // 2, 3] = 0.0
+    wide[n // 2, :3] -= 600.0
+    more = np.zeros((labels + 1, labels + 1))
+    more[:labels, :labels] = transition
+    far = np.concatenate([duration, np.zeros((longest, 1))], axis=1)
+    r = vs.infer(vs.SegmentChain(wide, more, max_length=longest, duration=far))
+    assert plain.reason == "two passes"
+    assert "in logarithms for 1 of 1" in r.reason
+    for answer in (plain, r):
+        assert np.abs(answer.marginals.sum(axis=1) - 1.0).max() < 1e-14
+        segments = answer.segments()
+        covered = np.zeros(n)
+        for d in range(1, longest + 1):
+            share = segments[:, d - 1].sum(axis=1)
+            for back in range(d):
+                covered[back:] += share[: n - back] if back else share
+        assert np.abs(covered - 1.0).max() < 1e-12
