@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "core/sum.h"
 #include "core/ticker.h"
 #include "hmm/few.h"
 #include "simd/each.h"
@@ -123,7 +124,8 @@ struct FewRows {
     struct Forward {
         const FewStates& f;
         int64_t first;
-        double before, mass, logs = 0.0, top;
+        double before, mass;
+        vs::Sum logs, top;
         bool fine;
         alignas(64) double table[kP * kP];
 
@@ -134,7 +136,7 @@ struct FewRows {
             const Row x = times(load(start), load(f.local + first * kP));
             store(x, f.forward + first * kP);
             before = mass = sum(x);
-            top = f.top[first];
+            top.add(f.top[first]);
             fine = before > FewStates::kLeast;
         }
         VS_INLINE void step(int64_t j) {  // row first + j
@@ -145,13 +147,13 @@ struct FewRows {
             before = sum(x);
             fine = fine && before > FewStates::kLeast;
             mass *= before;
-            top += f.top[i];
+            top.add(f.top[i]);
             if (mass < 1e-180) {
-                logs += std::log(mass);
+                logs.add(std::log(mass));
                 mass = 1.0;
             }
         }
-        double log_z() const { return top + (logs + std::log(mass)); }
+        double log_z() const { return top.total() + (logs.total() + std::log(mass)); }
     };
 
     // Backward rows likewise, from the last.

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import valuesparse as vs
+from valuesparse.hmm import CategoricalHMM, GaussianHMM
 
 pytestmark = pytest.mark.simd
 
@@ -143,3 +144,34 @@ def test_segments_in_both_arithmetics(longest: int) -> None:
             for back in range(d):
                 covered[back:] += share[: n - back] if back else share
         assert np.abs(covered - 1.0).max() < 1e-12
+
+
+@pytest.mark.parametrize("states", [2, 5, 16, 17])
+def test_score_of_a_hidden_markov_model(states: int) -> None:
+    rng = np.random.default_rng(states)
+    symbols = rng.integers(0, 7, size=(200_000, 1))
+    model = CategoricalHMM(states)
+    model.startprob_ = rng.dirichlet(np.ones(states))
+    model.transmat_ = rng.dirichlet(np.ones(states), size=states)
+    model.emissionprob_ = rng.dirichlet(np.ones(7), size=states)
+    with np.errstate(divide="ignore"):
+        chain = vs.Chain(
+            np.log(model.emissionprob_).T[symbols[:, 0]],
+            np.log(model.transmat_),
+            start=np.log(model.startprob_),
+        )
+    exact = vs.infer(chain).log_z[0]
+    assert abs(model.score(symbols) - exact) <= 8 * EPS * abs(exact)
+
+
+def test_score_of_rows_far_from_all_means() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(50_000, 1))
+    x[::7] += 1e4
+    model = GaussianHMM(3, "diag")
+    model.startprob_, model.transmat_ = np.full(3, 1 / 3), np.full((3, 3), 1 / 3)
+    model.means_, model.covars_ = np.array([[-1.0], [0.0], [1.0]]), np.ones((3, 1))
+    rows = -0.5 * (np.log(2 * np.pi) + (x - model.means_.T) ** 2) - np.log(3)
+    top = rows.max(axis=1)
+    exact = math.fsum((top + np.log(np.exp(rows - top[:, None]).sum(axis=1))).tolist())
+    assert abs(model.score(x) - exact) <= 8 * EPS * abs(exact)
