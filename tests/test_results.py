@@ -185,6 +185,21 @@ def test_a_result_of_a_graph_is_iterated_like_a_mapping() -> None:
     assert empty  # there is a result
 
 
+def test_the_most_likely_state_is_no_part_of_the_best_configuration() -> None:
+    graph = vs.FactorGraph({"a": ["x", "y"], "b": ["u", "v", "w"], 7: 2})
+    graph.add(["a", "b"], probabilities=[[0.4, 0.0, 0.0], [0.2, 0.2, 0.2]])
+    r = vs.infer(graph)
+    assert (r.most_likely("a"), vs.decode(graph)["a"]) == ("y", "x")
+    assert r.most_likely("b") == "u"
+    assert r.most_likely(7) == 0  # the first of equal ones; it has no names
+    assert vs.infer(graph, evidence={"b": "w", 7: 1}).most_likely(7) == 1
+    row = vs.JunctionTree(graph).infer_many({"b": ["w"], "a": [None], 7: [None]})
+    known = vs.infer(graph, evidence={"b": "w"})
+    assert [known.most_likely(v) for v in graph.names] == [row.most_likely(v)[0] for v in row]
+    with pytest.raises(ValueError, match="no variable named 'c'"):
+        r.most_likely("c")
+
+
 def test_blocks_of_edges_stay_small(rng: np.random.Generator) -> None:
     r = vs.infer(vs.Chain(rng.normal(size=(33, 700)), rng.normal(size=(700, 700))))
     tracemalloc.start()

@@ -346,6 +346,24 @@ class GraphResult(FactorResult):
         table = self.marginals[v]
         return table if state is None else float(table[state])
 
+    def most_likely(self, variable: Any) -> Any:
+        """Return the most probable state of one variable: its name, or its number.
+
+        The first of equal ones. :func:`valuesparse.decode` has the best states of all together,
+        which may differ.
+
+        Examples
+        --------
+        >>> import valuesparse as vs
+        >>> graph = vs.FactorGraph({"rain": ["no", "yes"], "wet": ["no", "yes"]})
+        >>> _ = graph.add_cpt("rain", [], [0.8, 0.2])
+        >>> _ = graph.add_cpt("wet", ["rain"], [[0.9, 0.1], [0.2, 0.8]])
+        >>> vs.infer(graph, evidence={"wet": "yes"}).most_likely("rain")
+        'yes'
+        """
+        v = self._model.variable(variable)
+        return self._model.state_name(v, int(self.marginals[v].argmax()))
+
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the names (or numbers) of the variables, as a mapping does."""
         return iter(self._model.names)
