@@ -243,6 +243,21 @@ def test_numbers_whose_logs_they_are(logs: list[float]) -> None:
         np.testing.assert_array_equal(np.log(numbers_of(possible, "table")), possible)
 
 
+@pytest.mark.parametrize("write", [vs.write_uai, vs.write_fg])
+def test_short_numbers_come_back_short(write: Any) -> None:
+    """Several numbers have the logarithm of 0.1; 0.10000000000000002 is one of them."""
+    numbers = np.arange(1, 1000) / 1000
+    graph = vs.FactorGraph([999])
+    graph.add([0], probabilities=numbers)
+    write(graph, file := io.StringIO())
+    words = file.getvalue().split()
+    found = words[-999:] if write is vs.write_uai else words[-1997::2]
+    assert found == [repr(x) for x in numbers.tolist()]
+    hard = [5e-324, 1e-300, 1 / 3, np.nextafter(0.1, 1.0), 2.0**60 + 4096, 1.7976931348623157e308]
+    logs = np.log(hard)
+    np.testing.assert_array_equal(np.log(numbers_of(logs, "table")), logs)
+
+
 def test_subnormal_numbers_come_back() -> None:
     graph = vs.read_uai(b"MARKOV 1 2 1 1 0 2 5e-324 3e-310")
     assert_same_tables(vs.read_uai(written(graph)), graph)

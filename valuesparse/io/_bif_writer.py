@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from valuesparse.io._files import Target, write_text
 from valuesparse.io._tables import numbers_of, require_graph
 from valuesparse.io.bif import LONGEST_NAME, NAME
@@ -96,12 +94,7 @@ def _block(
 ) -> Iterator[str]:
     """Yield the lines of the table of a variable, a row for each state of its parents."""
     factor = graph.factor(f)
-    logs = graph.table_of(factor, f)
-    numbers = numbers_of(logs, f"the table of {name!r}")
-    # Several numbers have the same logarithm: 0.1 reads better than 0.10000000000000002.
-    short = np.array([float(f"{x:.15g}") for x in numbers.ravel().tolist()]).reshape(numbers.shape)
-    with np.errstate(divide="ignore"):
-        numbers = np.where(np.log(short) == logs, short, numbers)
+    numbers = numbers_of(graph.table_of(factor, f), f"the table of {name!r}")
     parents = factor.scope[:-1]
     given = f" | {', '.join(names[p] for p in parents)}" if parents else ""
     yield f"probability ( {name}{given} ) {{"

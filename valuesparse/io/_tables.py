@@ -57,6 +57,7 @@ def numbers_of(log_table: npt.ArrayLike, where: str) -> Array:
     """Return the numbers whose logs are `log_table`, bit for bit where there are such.
 
     The logs of doubles come back exactly; of other log-potentials, the nearest number is taken.
+    Where several numbers have the same logarithm, one of at most 15 digits is preferred.
 
     Raises
     ------
@@ -83,6 +84,10 @@ def numbers_of(log_table: npt.ArrayLike, where: str) -> Array:
             f"{where} has the log-potential {value:.6g}: numbers can stand for -inf and for "
             "-708.4 to 709.8; add a constant to the table (which changes log_z)"
         )
+    # 0.1 reads better than 0.10000000000000002, whose logarithm is the same.
+    short = np.array([float(f"{x:.15g}") for x in numbers.tolist()])
+    with np.errstate(divide="ignore"):
+        numbers = np.where(np.log(short) == flat, short, numbers)
     return numbers.reshape(logs.shape)
 
 
