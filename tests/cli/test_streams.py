@@ -225,6 +225,13 @@ def test_convert(tmp_path: Path) -> None:
         answer = out("solve", tmp_path / name, "-q").split()[1:]
         expected = [2, 2, 0.25, 0.75, 2, 0.875, 0.125]
         assert [float(x) for x in answer] == pytest.approx(expected)
+    out("convert", tmp_path / "n.bif", tmp_path / "markov.uai")
+    text = (tmp_path / "markov.uai").read_text()
+    (tmp_path / "bayes.uai").write_text(text.replace("MARKOV", "BAYES"))
+    out("convert", tmp_path / "bayes.uai", tmp_path / "b.bif")
+    assert "table 0.25, 0.75;" in (tmp_path / "b.bif").read_text()
+    out("convert", tmp_path / "b.bif", tmp_path / "b.uai")
+    assert (tmp_path / "b.uai").read_text() == text
     piped = ("--input-format", "bif", "--output-format", "bif")
     whole = out("convert", "-", "-", *piped, given=tmp_path / "n.bif")
     assert whole == (tmp_path / "m.bif").read_bytes()

@@ -30,7 +30,8 @@ def convert(model: Path, output: Path, input_format: str | None, output_format: 
       valuesparse convert asia.bif asia.uai
       zcat grid.uai.gz | valuesparse convert - - --input-format uai --output-format fg
 
-    Factors keep their order and all digits. UAI and .fg have no names: they are lost.
+    Factors keep their order and all digits; tables of BIF have that of their variables. UAI and
+    .fg have no names: they are lost.
     """  # noqa: D301 (click takes the backspace itself)
     import valuesparse as vs
 

@@ -27,8 +27,9 @@ def snapshot_of(graph: FactorGraph) -> _junction.Snapshot:
     if kept is None or (kept[1] and not graph.fits(kept[1])):
         require_memory(graph)
         laid = all_tables(graph)
+        conditional = {} if graph.as_read else graph.conditional
         snapshot = _junction.Snapshot(
-            graph.cards, laid.scopes, laid.tables, graph.conditional, laid.stacks
+            graph.cards, laid.scopes, laid.tables, conditional, laid.stacks
         )
         kept = _KEPT[graph.stamp] = snapshot, laid.made
     return kept[0]

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import graphlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
 import numpy as np
@@ -71,7 +72,9 @@ def read_uai(
     -------
     FactorGraph
         Variables are numbered as in the file. Log-potentials are the logs of the file's numbers;
-        0 becomes −inf. Tables of a ``BAYES`` file are taken as they are, without normalising.
+        0 becomes −inf. Tables of a ``BAYES`` file are taken as they are, without normalising. They
+        count as conditional tables, which `write_bif` and `FactorGraph.fit` take, if each variable
+        has one and comes last in it, rows sum to 1 (within 1e-6), and there is no cycle.
 
     Raises
     ------
@@ -133,7 +136,7 @@ def _refuse_comments(data: bytes) -> None:
 
 
 def _read_model(tokens: Tokens) -> FactorGraph:
-    tokens.word("header", ("MARKOV", "BAYES"))
+    kind = tokens.word("header", ("MARKOV", "BAYES"))
     tokens.read_numbers()
     n = tokens.count("header", "number of variables", 1)
     tokens.afford(n, _VARIABLE, "variables")
@@ -173,7 +176,25 @@ def _read_model(tokens: Tokens) -> FactorGraph:
         for shape in [[cards[v] for v in scope]]
     )
     append_tables(graph, tables)
+    if kind == "BAYES":
+        _mark_network(graph, scopes, tokens.values[begin:], places)
     return graph
+
+
+def _mark_network(
+    graph: FactorGraph, scopes: Sequence[tuple[int, ...]], values: Any, places: Sequence[int]
+) -> None:
+    """Mark the tables of a file that says BAYES as conditional, if they are those of a network."""
+    tables = (
+        values[at : at + math.prod(shape)].reshape(shape)
+        for scope, at in zip(scopes, places, strict=True)
+        for shape in [[graph.cardinalities[v] for v in scope]]
+    )
+    # Many files say BAYES and hold other factors, which are read like those of MARKOV.
+    with suppress(ValueError):
+        _check_bayes(graph, [(scope, "") for scope in scopes], tables)
+        graph.conditional.update((f, scope[-1]) for f, scope in enumerate(scopes))
+        graph.as_read = True
 
 
 def _read_scope(tokens: Tokens, chunk: str, cards: Sequence[int]) -> tuple[int, ...]:
@@ -253,7 +274,7 @@ def write_uai(
 
 
 def _check_bayes(
-    graph: FactorGraph, factors: Sequence[tuple[tuple[int, ...], str]], tables: Sequence[Any]
+    graph: FactorGraph, factors: Sequence[tuple[tuple[int, ...], str]], tables: Iterable[Any]
 ) -> None:
     """Refuse a graph that is no Bayesian network, and say why."""
     order: graphlib.TopologicalSorter[int] = graphlib.TopologicalSorter()
@@ -269,7 +290,8 @@ def _check_bayes(
             )
         table_of[child] = where
         order.add(child, *scope[:-1])
-        error = float(np.abs(table.sum(axis=-1) - 1.0).max())
+        with np.errstate(over="ignore"):
+            error = float(np.abs(table.sum(axis=-1) - 1.0).max())
         if error > _ROW_TOLERANCE:
             raise ValueError(
                 f"{where} has a row whose sum is {error:.3g} away from 1: no conditional "

@@ -55,7 +55,7 @@ _STRUCTURED: weakref.WeakKeyDictionary[Stamp, dict[int, Structured]] = weakref.W
 class Factors(Observed):
     """Factors over variables, in the order they were added."""
 
-    __slots__ = ("_factors", "blocks", "conditional", "stamp")
+    __slots__ = ("_factors", "as_read", "blocks", "conditional", "stamp")
 
     #: None where the factor stands in a block and was never asked for as an object.
     _factors: list[Factor | None]
@@ -63,6 +63,8 @@ class Factors(Observed):
     blocks: list[tuple[int, Block]]
     #: Factor: the variable, its last one, that it is a distribution of given the others.
     conditional: dict[int, int]
+    #: Whether rows of these may be off one as in their file: then none is left out as barren.
+    as_read: bool
     #: Another one with each factor: what engines prepare belongs to a stamp.
     stamp: Stamp
 
@@ -131,7 +133,7 @@ class Factors(Observed):
         other.magnitude, other._soft = self.magnitude, self._soft
         other._factors, other.blocks = self._taken(factors)
         other.stamp = Stamp()
-        known = self.conditional
+        other.as_read, known = self.as_read, self.conditional
         other.conditional = (
             {new: known[old] for new, old in enumerate(factors.tolist()) if old in known}
             if known

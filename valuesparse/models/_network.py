@@ -250,8 +250,8 @@ class ConditionalFactors(Factors):
             v = self.conditional.get(f)
             if v is None:
                 raise ValueError(
-                    f"factor {f} is no conditional table, and {what} takes nothing else: use "
-                    "add_cpt"
+                    f"factor {f} is no conditional table, and {what} takes nothing else: add_cpt "
+                    "makes one; of a UAI file they are such if it says BAYES and rows sum to 1"
                 )
             if v in own:
                 raise ValueError(

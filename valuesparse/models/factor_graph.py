@@ -124,7 +124,7 @@ class FactorGraph(ConditionalFactors):
     ) -> None:
         super().__init__(cardinalities, names, states)
         self._factors, self.blocks, self.conditional = [], [], {}
-        self.stamp = Stamp()
+        self.as_read, self.stamp = False, Stamp()
         self.magnitude = self._soft = 0.0
         self._evidence = ReadOnly()
         self._by_child = self.fitted = None
@@ -392,7 +392,7 @@ class FactorGraph(ConditionalFactors):
         other = FactorGraph.__new__(FactorGraph)
         other._share(self)
         other._factors, other.blocks = self._factors.copy(), self.blocks.copy()
-        other.conditional = self.conditional.copy()
+        other.conditional, other.as_read = self.conditional.copy(), self.as_read
         other._evidence, other.stamp = self._evidence, self.stamp
         other.magnitude, other._soft = self.magnitude, self._soft
         other._by_child, other.fitted = None, self.fitted
@@ -422,6 +422,7 @@ class FactorGraph(ConditionalFactors):
             "factors": self._factors,
             "blocks": self.blocks,
             "conditional": self.conditional,
+            "as_read": self.as_read,
             "evidence": self._evidence,
             "sum": self.magnitude,
             "fitted": self.fitted,
@@ -435,6 +436,7 @@ class FactorGraph(ConditionalFactors):
         self._freeze(0)
         self.blocks = list(state.get("blocks", ()))
         self.conditional = dict(state["conditional"])
+        self.as_read = state.get("as_read", False)
         self.magnitude = state["sum"]
         self.fitted = state.get("fitted")
         self.know(state["evidence"])
