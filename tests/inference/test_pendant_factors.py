@@ -165,6 +165,36 @@ def test_a_thousand_variables_beside_a_grid(attached: bool) -> None:
         vs.sample(graph, 1)
 
 
+@pytest.mark.parametrize("size", [3, 30])
+@pytest.mark.parametrize("ring", [False, True])
+def test_an_error_of_a_joint_names_what_has_it(size: int, ring: bool) -> None:
+    names = [f"x{v}" for v in range(size + 2)]
+    graph = vs.FactorGraph([2] * (size + 2), names=names)
+    graph.add(Xor(*range(size)))
+    edges = [(size - 1, size), (size, size + 1), *([(size - 1, size + 1)] if ring else [])]
+    for edge in edges:
+        graph.add(edge, [[0.0, 0.4], [-1.0, 1.0]])
+    r = vs.infer(graph)
+    assert r.method == ("junction_tree" if ring else "exact")
+    joint = np.array(
+        [vs.infer(graph, evidence={"x0": x})[f"x{size + 1}"] * r["x0", x] for x in range(2)]
+    )
+    for pair, words in (
+        (["x0", names[-1]], r"'x0', '.*'\] in its scope"),
+        (["x0", "x1"], "gives no"),
+    ):
+        with pytest.raises(ValueError, match=words) as error:
+            r.joint(pair)
+        assert "method 'junction_tree' knows" not in str(error.value)
+        assert f"factor 0, a Xor over {size} variables" in str(error.value)
+        if size == 3:
+            assert "infer(method='junction_tree') has that of any variables" in str(error.value)
+            found = vs.infer(graph, method="junction_tree").joint(["x0", names[-1]])
+            np.testing.assert_allclose(found, joint, atol=1e-12)
+        else:
+            assert "infer with evidence on 'x0', one state after the other" in str(error.value)
+
+
 def test_reasons_and_what_evidence_takes_apart() -> None:
     graph = grid_with(Xor(0, 8, *range(9, 60)), 60)  # on a cycle, through the grid
     index = graph.n_factors - 1

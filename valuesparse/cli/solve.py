@@ -76,7 +76,7 @@ def solve(
     """  # noqa: D301 (click takes the backspace itself)
     from valuesparse.cli import _graphs
     from valuesparse.io._files import require_spared, write_text
-    from valuesparse.results._graph import EXACT
+    from valuesparse.results._factors import EXACT
 
     task = task.upper()
     if zeta is not None and task == "MPE":
@@ -144,7 +144,7 @@ def _as_uai(task: str, found: Any) -> str:
 
 
 def _as_json(graph: FactorGraph, task: str, found: Any) -> str:
-    from valuesparse.results._graph import CONDITIONED
+    from valuesparse.results._factors import CONDITIONED
 
     answer: dict[str, Any] = {"task": task}
     if task == "MPE":

@@ -36,7 +36,7 @@ from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import structured_factors
 from valuesparse.models._evidence import Evidence, Known, known_of
 from valuesparse.results import Decoding, GraphResult
-from valuesparse.results._graph import CONDITIONED
+from valuesparse.results._factors import CONDITIONED
 
 #: A method of `decode`; its module loads HiGHS, and is imported when it is asked for.
 _LP = "lp"

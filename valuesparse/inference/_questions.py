@@ -27,7 +27,7 @@ from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
 from valuesparse.models._evidence import Evidence, Known
 from valuesparse.results import Decoding, GraphResult
-from valuesparse.results._graph import CONDITIONED
+from valuesparse.results._factors import CONDITIONED
 
 __all__ = ["Questions", "full_joints"]
 

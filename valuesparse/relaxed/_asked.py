@@ -19,8 +19,7 @@ from valuesparse.models._blocks import scopes_of, structured_factors
 from valuesparse.models._evidence import split
 from valuesparse.relaxed._solver import log_beliefs
 from valuesparse.results import GraphResult
-from valuesparse.results._factors import marginal_of
-from valuesparse.results._graph import CONDITIONED
+from valuesparse.results._factors import CONDITIONED, marginal_of
 from valuesparse.threads import resolve
 
 __all__ = ["AskedJoints", "log_of"]

@@ -19,9 +19,14 @@ from valuesparse.results._base import Result
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["FactorResult", "frozen", "marginal_of"]
+__all__ = ["CONDITIONED", "EXACT", "FactorResult", "frozen", "marginal_of"]
 
 FloatArray = npt.NDArray[np.float64]
+
+#: The method of what a junction tree beyond the memory limit gave slice by slice.
+CONDITIONED = "conditioned_junction_tree"
+#: Methods whose answer is that of the factors that were used.
+EXACT = ("exact", "junction_tree", CONDITIONED)
 
 #: The method whose distribution is the product of its marginals.
 _PRODUCT = "mean_field"
@@ -132,7 +137,7 @@ class FactorResult(Result):
         if self.method == _FOREST:
             for i, factor in structured_factors(self.part()).items():
                 if not factor.has_table:
-                    raise _no_joint(i, factor, wanted)
+                    raise self._no_joint(i, factor, wanted)
             return self._engine.joint(self.state.graph(self._model), wanted, threads, None)
         if self.state is not None:
             found: FloatArray | None = self.state.joint(self.part(), wanted)
@@ -318,28 +323,36 @@ class FactorResult(Result):
         names = [self._model.names[v] for v in wanted]
         for i, factor in structured_factors(self.part()).items():
             if set(wanted) <= set(factor.scope):
-                raise _no_joint(i, factor, wanted)
-        own = structured_factors(self.part()) if self.method == "exact" else {}
-        if own:
+                raise self._no_joint(i, factor, wanted)
+        own = structured_factors(self.part())
+        if own and self.method in EXACT:
             i, factor = next(iter(own.items()))
             raise ValueError(
                 f"no factor has the variables {names} in its scope: a graph with structured "
-                f"factors, such as factor {i}, {factor.described}, is answered by two passes, "
-                "which know the joint of a table's variables only; infer(method='junction_tree') "
-                "has that of any where tables of these factors fit"
+                f"factors, such as factor {i}, {factor.described}, is answered by messages, "
+                f"which know the joint of a table's variables only; {self._advice(names)}"
             )
         raise ValueError(
             f"no factor has the variables {names} in its scope: method {self.method!r} knows the "
             "joint of a factor's variables only"
         )
 
+    def _no_joint(self, index: int, factor: Structured, wanted: list[int]) -> ValueError:
+        names = [self._model.names[v] for v in wanted]
+        return ValueError(
+            f"factor {index}, {factor.described}, gives no joint of the variables {names}: "
+            "factor_marginals() has P(y = 1) of each of its own, and "
+            f"{self._advice(names)}"
+        )
 
-def _no_joint(index: int, factor: Structured, wanted: list[int]) -> ValueError:
-    return ValueError(
-        f"factor {index}, {factor.described}, gives no joint of the variables {wanted}: "
-        "factor_marginals() has P(y = 1) of each of its own, and infer(method='junction_tree') "
-        "joints where a table of it fits"
-    )
+    def _advice(self, names: list[Any]) -> str:
+        """Say how to come by a joint that messages through structured factors do not have."""
+        if all(factor.has_table for factor in structured_factors(self.part()).values()):
+            return "infer(method='junction_tree') has that of any variables, if its tables fit"
+        return (
+            f"infer with evidence on {names[0]!r}, one state after the other, has the others given "
+            "that"
+        )
 
 
 def frozen(array: FloatArray) -> FloatArray:

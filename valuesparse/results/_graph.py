@@ -15,19 +15,14 @@ from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import feature_indices, wide_tables
 from valuesparse.models._evidence import soft_sum
 from valuesparse.results._bounds import Bounds
-from valuesparse.results._factors import FactorResult, frozen
+from valuesparse.results._factors import EXACT, FactorResult, frozen
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["CONDITIONED", "EXACT", "GraphResult"]
+__all__ = ["GraphResult"]
 
 FloatArray = npt.NDArray[np.float64]
-
-#: The method of what a junction tree beyond the memory limit gave slice by slice.
-CONDITIONED = "conditioned_junction_tree"
-#: Methods whose answer is that of the factors that were used.
-EXACT = ("exact", "junction_tree", CONDITIONED)
 
 
 class Selection(Protocol):
