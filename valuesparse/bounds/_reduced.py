@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from valuesparse import _forest
 from valuesparse._rounding import EPS
+from valuesparse.inference._graphs import choose
+from valuesparse.inference._network import network_of
 from valuesparse.inference._refusals import impossible
 from valuesparse.inference._snapshots import snapshot_of
 from valuesparse.inference.junction_tree import JunctionTree
@@ -18,6 +20,7 @@ from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import structured_factors
 from valuesparse.models._evidence import Evidence, Known, known_of
 from valuesparse.models.factor_graph import Derived
+from valuesparse.results._factors import EXACT
 
 __all__ = ["FIRST", "THREE", "Reduced", "Tables", "graph_of", "largest", "plan_of", "reduce_graph"]
 
@@ -84,14 +87,14 @@ def reduce_graph(graph: FactorGraph, evidence: Evidence | Known | None) -> Reduc
     ValueError
         If a structured factor is too large for a table.
     """
+    known = known_of(graph, evidence)
     for index, factor in structured_factors(graph).items():
         if not factor.has_table:
             raise ValueError(
                 f"factor {index}, {factor.described}, has no table, which these bounds need; "
-                "infer(method='structured_mean_field') bounds log Z from below, and "
-                "valuesparse.inference.trw_dual_bound from above"
+                f"{_instead(graph, known)}"
             )
-    given = known_of(graph, evidence).given
+    given = known.given
     held: dict[int, int] = {v: x for v, x in given.items() if isinstance(x, int)}
     free = [v for v in range(graph.n_variables) if v not in held]
     number = {v: i for i, v in enumerate(free)}
@@ -132,6 +135,22 @@ def reduce_graph(graph: FactorGraph, evidence: Evidence | Known | None) -> Reduc
         raise impossible(graph, bool(given))
     tables = list(merged.items())
     return Reduced(free, constant, unary, tables, magnitude, entries, rounding)
+
+
+def _instead(graph: FactorGraph, known: Known) -> str:
+    """Say what finds or bounds log Z of a graph with a structured factor without a table."""
+    exact = choose(graph, evidence=known).method in EXACT
+    words = "infer(graph) has log Z exactly; " if exact else ""
+    network = network_of(graph)
+    own = network.structured()
+    # Mean field needs them in one forest, and no table beside it that meets one of them twice.
+    wide = np.flatnonzero(np.diff(network.native.ptr) > 2)
+    whole = np.concatenate([own, wide[~np.isin(wide, own)]]).astype(np.int64)
+    dual = "valuesparse.inference.trw_dual_bound"
+    if network.forest(whole).size < whole.size:
+        return f"{words}{dual} bounds log Z from above"
+    field = "infer(method='structured_mean_field')"
+    return f"{words}{field} bounds log Z from below, and {dual} from above"
 
 
 def graph_of(unary: list[Floats], tables: Tables) -> FactorGraph:
