@@ -13,7 +13,6 @@ from valuesparse.inference._network import Held, LoopyCall
 from valuesparse.inference._relaxation import (
     RelaxedPoint,
     dual_of,
-    require_binary,
     require_memory,
     sides,
 )
@@ -38,7 +37,6 @@ def decode(
     model: FactorGraph, method: AD3, evidence: dict[int, Any], workers: int, watch: Watch
 ) -> RelaxedPoint:
     """Return the best point of the local polytope, and states near to it that are possible."""
-    require_binary(model, method.name)
     task = LoopyCall.of(model, evidence, watch)
     require_memory(task, method.name)
     with Held(task.network, watch) as native:

@@ -29,6 +29,7 @@ from valuesparse.inference._methods import (
 from valuesparse.inference._network import network_of
 from valuesparse.inference._pendant import Pendant, TakenApart, parts_of
 from valuesparse.inference._refusals import ADVICE, SearchGivenUp, check_states
+from valuesparse.inference._relaxation import Binary
 from valuesparse.inference._snapshots import require_memory, snapshot_of
 from valuesparse.inference._watch import NOBODY, Watch
 from valuesparse.inference.junction_tree import JunctionTree
@@ -336,15 +337,15 @@ def decode(
     if name_of(method) not in _DECODERS:
         raise ValueError(f"method must be one of {', '.join(_DECODERS)}, got {method!r}")
     if name_of(method) in (_LP, AD3.name):
-        given = known_of(model, evidence).given
+        asked = Binary.of(model, known_of(model, evidence).given, name_of(method))
         if method == _LP:
             from valuesparse.inference import _lp
 
-            point = _lp.decode(model, given, watch)
+            point = _lp.decode(asked.model, asked.evidence, watch)
         else:
             record = method if isinstance(method, AD3) else AD3()
-            point = _ad3.decode(model, record, given, workers, watch)
-        states, score, upper, relaxed, integral, converged = point
+            point = _ad3.decode(asked.model, record, asked.evidence, workers, watch)
+        states, score, upper, relaxed, integral, converged = asked.answer(point, model.cards)
         return states[None], np.array([score]), converged, upper, (), relaxed, integral
     loopy = record_of(method)
     if isinstance(loopy, (BP, TRW)):

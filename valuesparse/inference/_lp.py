@@ -15,7 +15,6 @@ from valuesparse.inference._network import Held, LoopyCall
 from valuesparse.inference._relaxation import (
     RelaxedPoint,
     dual_of,
-    require_binary,
     require_memory,
     sides,
 )
@@ -215,7 +214,6 @@ class _Rows(NamedTuple):
 
 def decode(model: FactorGraph, evidence: dict[int, Any], watch: Watch) -> RelaxedPoint:
     """Return the best point of the local polytope, and states near to it that are possible."""
-    require_binary(model, "lp")
     task = LoopyCall.of(model, evidence, watch)
     program = LinearProgram(task)
     found = program.solve(watch)

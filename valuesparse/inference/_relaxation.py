@@ -15,8 +15,9 @@ from valuesparse.inference._memory import show_bytes
 from valuesparse.inference._network import LoopyCall
 from valuesparse.inference._refusals import first_names
 from valuesparse.models import FactorGraph
+from valuesparse.models.factor_graph import Derived
 
-__all__ = ["RelaxedPoint", "dual_of", "require_binary", "require_memory", "sides"]
+__all__ = ["Binary", "RelaxedPoint", "dual_of", "require_memory", "sides"]
 
 Array = npt.NDArray[Any]
 
@@ -36,13 +37,59 @@ class RelaxedPoint(NamedTuple):
     converged: bool
 
 
-def require_binary(model: FactorGraph, method: str) -> None:
-    """Raise ValueError for the first variable that is not binary."""
-    for v in np.flatnonzero(model.cards != 2).tolist():
-        raise ValueError(
-            f"method={method!r} takes binary variables only: variable {model.names[v]!r} has "
-            f"{model.cards[v]} states; method='trw' bounds the best score of any graph"
-        )
+class Binary(NamedTuple):
+    """A question of binary variables: those of the graph, where others whose state is known are 0.
+
+    Attributes
+    ----------
+    model : FactorGraph
+        The same variables and factors; tables are sliced at the states that are known.
+    evidence : dict
+        Variable: its state, or log-likelihoods.
+    decided : dict
+        The state of each variable that had another number of states than two.
+    """
+
+    model: FactorGraph
+    evidence: dict[int, Any]
+    decided: dict[int, int]
+
+    @classmethod
+    def of(cls, model: FactorGraph, evidence: dict[int, Any], method: str) -> Binary:
+        """Return the question; ValueError for the first variable that is free and not binary."""
+        decided: dict[int, int] = {}
+        for v in np.flatnonzero(model.cards != 2).tolist():
+            known = 0 if model.cards[v] == 1 else evidence.get(v)
+            if not isinstance(known, int):
+                raise ValueError(
+                    f"method={method!r} takes binary variables only: variable {model.names[v]!r} "
+                    f"has {model.cards[v]} states; method='trw' bounds the best score of any graph"
+                )
+            decided[v] = known
+        if not decided:
+            return cls(model, evidence, decided)
+        graph, left = Derived([2] * model.n_variables, names=model.names), dict(evidence)
+        for i, factor in enumerate(model.factors):
+            if decided.keys().isdisjoint(factor.scope):
+                graph.add(factor)
+                continue
+            at = tuple(decided.get(v, slice(None)) for v in factor.scope)
+            graph.add([v for v in factor.scope if v not in decided], model.table_of(factor, i)[at])
+        for v in decided:
+            known = evidence.get(v)
+            if known is None:  # errors do not speak of evidence where there is none
+                graph.add([v], [0.0, -np.inf])
+            else:
+                left[v] = 0 if isinstance(known, int) else np.append(known, -np.inf)
+        return cls(graph, left, decided)
+
+    def answer(self, point: RelaxedPoint, cards: Array) -> RelaxedPoint:
+        """Return a point of this question with the states that the variables had."""
+        states, relaxed = point.states.copy(), list(point.relaxed)
+        for v, state in self.decided.items():
+            states[v] = state
+            relaxed[v] = (np.arange(cards[v]) == state).astype(np.float64)
+        return point._replace(states=states, relaxed=relaxed)
 
 
 def require_memory(task: LoopyCall, method: str, size: float = 0.0) -> None:

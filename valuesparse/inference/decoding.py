@@ -79,12 +79,12 @@ def decode(
         "trw" tree-reweighted ones, whose sum over eight forests also bounds the best score:
         ``upper``. Then variables are decided one after the other, each given those before it;
         without cycles that is exact. Where what was decided leaves a variable no value, the score
-        is −inf. "lp" solves the linear program over the local polytope of a graph of binary
-        variables, with the polytopes of structured factors (MSFXM10, by HiGHS): ``upper``,
-        ``relaxed`` and ``integral``. "ad3" solves the same program by dual decomposition with
-        quadratic steps, faster, and needs only `best` of a structured factor; ``upper`` is a bound
-        after any number of iterations. A fractional point is rounded to states that are possible
-        (see Notes). By default exact.
+        is −inf. "lp" solves the linear program over the local polytope of a graph whose free
+        variables are binary (others are known by evidence, or have one state), with the polytopes
+        of structured factors (MSFXM10, by HiGHS): ``upper``, ``relaxed`` and ``integral``. "ad3"
+        solves the same program by dual decomposition with quadratic steps, faster, and needs only
+        `best` of a structured factor; ``upper`` is a bound after any number of iterations. A
+        fractional point is rounded to states that are possible (see Notes). By default exact.
 
     Returns
     -------

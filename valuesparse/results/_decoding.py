@@ -35,7 +35,8 @@ class Decoding:
         Graphs: variables (names) that were conditioned on, since the junction tree did not fit in
         `memory_limit`; see `JunctionTree`.
     relaxed : list of ndarray of float64 or None
-        With "lp" and "ad3": the point of the relaxation, P(y = 0) and P(y = 1) of each variable.
+        With "lp" and "ad3": the point of the relaxation, P(y = 0) and P(y = 1) of each variable;
+        one with another number of states, which has to be known, has a 1 at its state.
     integral : bool or None
         With "lp" and "ad3": whether that point is a configuration, which then is the best one.
     graph : FactorGraph or None
