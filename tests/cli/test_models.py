@@ -166,6 +166,18 @@ def test_names_and_json_evidence(tmp_path: Path) -> None:
         assert words in error
 
 
+def test_probabilities_as_evidence_are_to_be_logarithms(model: Path, tmp_path: Path) -> None:
+    evidence = tmp_path / "e.json"
+    evidence.write_text('{"0": [0.2, 0.8]}')
+    error = error_of(run("solve", model, "-e", evidence))
+    assert "likelihood=" not in error
+    assert "evidence takes log-likelihoods: write their logarithms (of 0 a number such as" in error
+    evidence.write_text(f'{{"0": {np.log([0.2, 0.8]).tolist()}}}')
+    answer = json.loads(run("solve", model, "-e", evidence, "-f", "json").stdout)
+    expected = vs.infer(vs.read_uai(model), likelihood={0: [0.2, 0.8]})
+    np.testing.assert_allclose(answer["variables"][0]["marginal"], expected[0], rtol=1e-12)
+
+
 @pytest.mark.parametrize("value", ['["a", "b"]', "[null, 1]", '["1", "2"]', "[{}, 1]"])
 def test_evidence_of_the_wrong_type(model: Path, tmp_path: Path, value: str) -> None:
     evidence = tmp_path / "e.json"

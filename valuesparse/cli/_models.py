@@ -33,6 +33,8 @@ __all__ = [
 FORMATS = ("uai", "fg", "bif")
 
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+#: The advice of the API where evidence looks like probabilities.
+_LIKELIHOOD = re.compile(r"write likelihood=\{.*: \.\.\.\} instead, or the logarithms")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -130,6 +132,7 @@ def one_line_errors(path: Path | None) -> Iterator[None]:
         for advice in (ADVICE, MASS, SAMPLES, JOINTS):
             text = text.replace(advice, "give evidence or raise --memory-limit")
         text = text.replace("choose one with sample=", "choose one with --sample ")
+        text = _LIKELIHOOD.sub("write their logarithms (of 0 a number such as -1000)", text)
         named = path is not None and text.startswith((f"{path.name}: ", f"{path}: "))
         raise click.ClickException(plain_names(text if named else before + text)) from error
 
