@@ -229,6 +229,65 @@ def test_bad_states(bad: object) -> None:
         vs.log_prob(vs.Chain(np.zeros((5, 3)), np.zeros((3, 3))), bad)
 
 
+def models(rng: np.random.Generator) -> dict[str, Any]:
+    """A model of each kind, with seven positions where they are sequences."""
+    unary, table = rng.normal(size=(7, 3)), rng.normal(size=(3, 3))
+    table[0, 2] = -np.inf
+    graph = vs.FactorGraph([2, 3, 2], names=["a", "b", "c"])
+    for edge in (["a", "b"], ["b", "c"], ["c", "a"]):
+        graph.add(edge, rng.normal(size=graph._shape(tuple(map(graph.variable, edge)))))
+    structured = vs.FactorGraph([2] * 4)
+    structured.add(vs.factors.Xor(0, 1, 2))
+    structured.add([2, 3], rng.normal(size=(2, 2)))
+    return {
+        "chain": vs.Chain(unary, table, lengths=[4, 0, 3]),
+        "tree": vs.Tree([-1, 0, 0, 1, -1, 4, 4], unary, table),
+        "second order": vs.SecondOrderChain(unary, rng.normal(size=(3, 3, 3)), lengths=[4, 3]),
+        "segments": vs.SegmentChain(unary, table, max_length=2, lengths=[4, 3]),
+        "graph": graph,
+        "structured": structured,
+    }
+
+
+@pytest.mark.parametrize("kind", models(np.random.default_rng(0)))
+def test_log_prob_of_many_rows_is_that_of_each(
+    kind: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = models(rng)[kind]
+    rows = vs.sample(model, 6, 0)
+    if kind == "chain":
+        rows = np.concatenate([rows, vs.decode(model, n_best=3).states])
+        rows[0, :2] = 0, 2  # forbidden
+    one_by_one = np.array([vs.log_prob(model, row) for row in rows])
+    asked = []
+    engine = vs.inference.posterior.engine_of(model)
+    log_z = engine.log_z
+    monkeypatch.setattr(engine, "log_z", lambda *given: asked.append(1) or log_z(*given))
+    found = vs.log_prob(model, rows)
+    assert asked == [1]
+    assert_same_bits(found, one_by_one)
+    assert found.shape == (len(rows), *np.shape(vs.infer(model).log_z))
+    assert_same_bits(vs.log_prob(model, rows.tolist(), threads=3), found)
+    assert vs.log_prob(model, rows[:0]).shape == (0, *found.shape[1:])
+    bad = rows.copy()
+    bad[4, 2] = 7
+    with pytest.raises(ValueError, match=r"states\[4\]\[2\] is 7; (labels|states) run from 0 to"):
+        vs.log_prob(model, bad)
+    with pytest.raises(ValueError, match=r"states\[0\] must have shape \(\d,\), got"):
+        vs.log_prob(model, rows[:, 1:])
+    with pytest.raises(ValueError, match=r"states must have shape"):
+        vs.log_prob(model, rows[None])
+
+
+def test_log_prob_of_rows_given_evidence() -> None:
+    graph = models(np.random.default_rng(1))["graph"]
+    known = {"evidence": {"b": 2}, "likelihood": {"a": [0.2, 0.4]}}
+    rows = vs.sample(graph, 5, 0, **known)
+    found = vs.log_prob(graph, [*rows, [0, 1, 0]], **known)
+    assert_same_bits(found[:5], np.array([vs.log_prob(graph, row, **known) for row in rows]))
+    assert found[5] == -np.inf
+
+
 def test_log_prob_of_an_infeasible_model() -> None:
     model = vs.Chain(np.full((2, 2), -np.inf), np.zeros((2, 2)))
     with refused(vs.InfeasibleError, 0):

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_count, as_generator
+from valuesparse._validation import as_array, as_count, as_generator
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference import _graphs
-from valuesparse.inference._engines import engine_of, for_graphs
+from valuesparse.inference._engines import Engine, engine_of, for_graphs
 from valuesparse.inference._frames import frame_of
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, FactorGraph, SecondOrderChain, SegmentChain, Tree
@@ -143,14 +143,15 @@ def log_prob(
     likelihood: Mapping[Any, Any] | None = None,
     memory_limit: int | None = None,
 ) -> npt.NDArray[np.float64]:
-    """Return the log-probability of given labels, per sequence.
+    """Return the log-probability of given labels, per sequence, or of many configurations.
 
     Parameters
     ----------
     model : Chain, Tree, FactorGraph, SecondOrderChain or SegmentChain
         The model.
-    states : array_like of int, shape (N,), or mapping
-        One label per position; of a graph also {variable: state} by name or number, of all
+    states : array_like of int, shape (N,) or (m, N), or mapping
+        One label per position, or m such rows, as `sample` returns them, and `decode` with `n_best`
+        where no row is missing; of a graph also {variable: state} by name or number, of all
         variables or of some: the probability is that of these then, summed over the others.
     threads : int, optional
         At least 1.
@@ -159,13 +160,15 @@ def log_prob(
 
     Returns
     -------
-    ndarray of float64, shape (B,)
-        Score of the configuration minus ``log_z``; −inf where it is forbidden.
+    ndarray of float64, shape (B,) or (m, B)
+        Score of the configuration minus ``log_z``; −inf where it is forbidden. A graph has a
+        scalar, or (m,). Rows have the bits of calls one by one; ``log_z`` is computed once.
 
     Raises
     ------
     ValueError
-        When `states` has the wrong shape, is not integer, or names no label.
+        When `states` has the wrong shape, is not integer, or names no label; a row is named
+        ``states[row]``.
 
     Notes
     -----
@@ -180,6 +183,8 @@ def log_prob(
     >>> chain = vs.Chain(np.zeros((3, 2)), np.zeros((2, 2)))
     >>> float(np.exp(vs.log_prob(chain, [0, 1, 1])[0]).round(6))
     0.125
+    >>> np.exp(vs.log_prob(chain, vs.sample(chain, 2, rng=0))).round(6).tolist()
+    [[0.125], [0.125]]
     >>> graph = vs.FactorGraph({"rain": ["no", "yes"], "wet": ["no", "yes"]})
     >>> _ = graph.add_cpt("rain", [], [0.75, 0.25])
     >>> _ = graph.add_cpt("wet", ["rain"], [[0.9, 0.1], [0.2, 0.8]])
@@ -203,8 +208,24 @@ def log_prob(
             states = [named[v] for v in range(model.n_variables)]
     elif isinstance(states, Mapping):
         raise ValueError("states can be a mapping with a FactorGraph only")
-    found = engine.score(model, states, workers) - engine.log_z(model, workers, limit)
-    return np.minimum(found, 0.0)  # rounding of large scores
+    given = as_array("states", states)
+    if given.ndim != 2:
+        score = engine.score(model, given, workers)
+        log_z = engine.log_z(model, workers, limit)
+    else:
+        scores = [_score_of_row(engine, model, row, i, workers) for i, row in enumerate(given)]
+        log_z = engine.log_z(model, workers, limit)
+        score = np.array(scores).reshape(len(given), *np.shape(log_z))  # there may be no rows
+    return np.minimum(score - log_z, 0.0)  # rounding of large scores
+
+
+def _score_of_row(
+    engine: Engine, model: Any, row: npt.NDArray[Any], index: int, workers: int
+) -> npt.NDArray[np.float64]:
+    try:
+        return engine.score(model, row, workers)
+    except ValueError as error:
+        raise ValueError(str(error).replace("states", f"states[{index}]", 1)) from None
 
 
 def _log_prob_of_some(
