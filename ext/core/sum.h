@@ -21,4 +21,14 @@ struct Sum {
     VS_INLINE double total() const { return value + rest; }
 };
 
+// What adds whole numbers does without the rest.
+VS_INLINE void add(double* sum, double x) { *sum += x; }
+VS_INLINE void add(Sum* sum, double x) { sum->add(x); }
+VS_INLINE void add(Sum* sum, const Sum& more) {
+    sum->add(more.value);
+    sum->rest += more.rest;
+}
+VS_INLINE double total(double sum) { return sum; }
+VS_INLINE double total(const Sum& sum) { return sum.total(); }
+
 }  // namespace vs

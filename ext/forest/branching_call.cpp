@@ -177,7 +177,7 @@ void BranchingCall::collect() {
         shift.add(part.shift);
         a.shift = shift.value;
         a.rest = shift.rest + part.rest;
-        a.scale += part.scale;
+        add(&a.scale, part.scale);
         a.added += part.added;
     }
     for (int64_t i : order_) {
@@ -186,7 +186,7 @@ void BranchingCall::collect() {
         status = islands_ ? island_status_[at(i)].load() : int32_t{kOk};
         if (status == kOk) status = a.status;
         if (status == kOk && is_single(arithmetic_) && a.added > 1e-7) status = kWiden;
-        if (status == kOk) log_z_[i] = a.shift + (a.rest + unit * a.scale + a.log_end);
+        if (status == kOk) log_z_[i] = a.shift + (a.rest + unit * a.scale.total() + a.log_end);
     }
 }
 

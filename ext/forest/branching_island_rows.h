@@ -178,7 +178,7 @@ class BranchingRows {
             } else {
                 sum.add(a, s_.shift[q]);
                 const bool top = p < 0 || island(p);
-                a.scale += top ? s_.scale[q] : s_.scale_up[q];
+                a.scale.add(top ? s_.scale[q] : s_.scale_up[q]);
                 if (p >= 0) sum.add(a, d.edge_shift(w_.table(q)));
                 if (top) sum.add(a, s_.log_mass[q]);
             }

@@ -94,9 +94,11 @@ class BranchingBlock {
                 if (!together || t_.children_end[q] - t_.children[q] > w_.pass.together ||
                     t_.children_elsewhere[q]) {
                     know(q, probe[r], a);
-                } else if (!d_.enter_in_place(probe[r], alpha(q), &a.scale)) {
-                    Buffers::note(a, vs::kWiden);
+                    continue;
                 }
+                typename D::Scale scale = {};
+                if (!d_.enter_in_place(probe[r], alpha(q), &scale)) Buffers::note(a, vs::kWiden);
+                vs::add(&a.scale, scale);
             }
             send_up(lo < parentless ? parentless : lo, hi);
             for (int64_t q = lo < block_roots ? block_roots : lo; q < hi && together; ++q) {
@@ -214,7 +216,7 @@ class BranchingBlock {
         const int64_t from = elsewhere;
         const int64_t until = below_;
         below_ = elsewhere;
-        double scale = 0.0;
+        typename D::Scale scale = {};
         const T* received = n == 0 ? w_.ones : nullptr;
         bool narrow = true;
         for (int64_t k = 0; k < n && narrow; ++k) {
@@ -239,13 +241,13 @@ class BranchingBlock {
             narrow = d_.enter(probe, received, true, alpha(s), alpha(s), &scale);
         }
         if (!narrow) {
-            scale = 0.0;
+            scale = {};
             know_wide(s, probe, first, last, from, until, &scale);
         }
-        a.scale += scale;
+        vs::add(&a.scale, scale);
     }
     void know_wide(int64_t s, const typename D::Probe& probe, int64_t first, int64_t last,
-                   int64_t from, int64_t until, double* scale) {
+                   int64_t from, int64_t until, typename D::Scale* scale) {
         if constexpr (D::kUnit != 1.0) {
             const vs::Scratch::Mark mark = w_.scratch.mark();
             WideProduct<T> p;
@@ -283,13 +285,13 @@ class BranchingBlock {
         vs::Account& a = w_.account(b_, first);
         w_.pass.block_wide[b_] = 0;
         std::memcpy(out, up(first), sizeof(T) * static_cast<size_t>(Kp_));
-        double scale = 0.0;
+        typename D::Scale scale = {};
         bool narrow = true;
         for (int64_t k = first + 1; k < last && narrow; ++k) {
             narrow = d_.absorb(out, w_.positive(), up(k), true, out, &scale) && !d_.held(out);
         }
         if (narrow) {
-            a.scale += scale;
+            vs::add(&a.scale, scale);
             return;
         }
         if constexpr (D::kUnit != 1.0) {
@@ -303,7 +305,7 @@ class BranchingBlock {
                 out[k] = static_cast<T>(p.mantissa[k]);
                 w_.pass.block_exponent[b_ * Kp_ + k] = p.exponent[k] - e;
             }
-            a.scale += static_cast<double>(e);
+            a.scale.add(static_cast<double>(e));
             w_.pass.block_wide[b_] = 1;
             w_.scratch.rewind(mark);
         }

@@ -2,6 +2,7 @@
 // and the passes that they work on.
 #pragma once
 
+#include "core/sum.h"
 #include "forest/cut.h"
 #include "forest/nbest.h"
 #include "forest/request.h"
@@ -72,7 +73,7 @@ struct PathIslands : Pass {
 // Sums over the nodes of one block (or, where several trees share a block, of one tree).
 struct Account {
     double shift = 0.0, rest = 0.0;  // of local factors and tables: a compensated sum
-    double scale = 0.0;              // taken out of messages, in units of the arithmetic
+    Sum scale;                       // taken out of messages, in units of the arithmetic
     double added = 0.0;              // what floors may have added, relative to Z
     double log_end = 0.0;            // log sum of what a root knows
     int32_t status = kOk;

@@ -51,7 +51,7 @@ struct Lane {
     int64_t stride;            // from one stored row to the next
     T *psi, *y, *message;      // (Kp,) local factor, incoming, outgoing
     T* product;                // (Kp,) of both directions
-    double scale;              // taken out of forward messages, in units of D::kUnit
+    typename D::Scale scale;   // taken out of forward messages, in units of D::kUnit
     vs::Sum edge_shift;        // per-edge shifts
     vs::Sum shift;             // local shifts
     double log_entry;          // log sum of the forward message that has run in
@@ -93,7 +93,8 @@ void lane_begin(Lane<D>& s, const D& d, const vs::Chains& c, int64_t sequence,
     s.made_flag = nullptr;
     s.stride = d.Kp;
     s.psi = s.y = s.message = s.product = nullptr;
-    s.scale = s.log_entry = s.log_end = s.mass = s.added = 0.0;
+    s.log_entry = s.log_end = s.mass = s.added = 0.0;
+    s.scale = {};
     s.shift = s.edge_shift = vs::Sum();
     s.status = vs::kOk;
     s.plain = true;
@@ -306,7 +307,7 @@ class Exact {
 
     static double log_z(const D& d, const Lane<D>& s) {
         return s.shift.total() + (s.edge_shift.total() + d.edge_shift_total(s.edges) +
-                                  D::kUnit * s.scale + s.log_end - s.log_entry);
+                                  D::kUnit * vs::total(s.scale) + s.log_end - s.log_entry);
     }
 
     // Tells a call how a whole sequence has ended.
@@ -324,7 +325,7 @@ class Exact {
         if (s.entry_f) copy(a, s.entry_f);
         if (s.true_f) copy(s.true_f, a);
         s.log_entry = d_.log_sum(a);
-        s.scale = 0.0;
+        s.scale = {};
         s.shift = s.edge_shift = vs::Sum();
     }
 

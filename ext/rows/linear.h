@@ -28,6 +28,7 @@ struct Linear {
     using Score = std::conditional_t<kNarrows, In, T>;  // in which scores are subtracted
     static constexpr int kEvery = Floor<T>::kNormaliseEvery;
     static constexpr double kUnit = 0.693147180559945309417;  // scales count powers of two
+    using Scale = double;
     static constexpr int kSlower = 1;                         // see Ticker
     static constexpr bool kKeepsTables = true;
 

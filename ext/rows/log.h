@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "core/sum.h"
 #include "rows/input.h"
 #include "rows/rows.h"
 #include "rows/tile.h"
@@ -16,6 +17,7 @@ struct Log {
     using Row = Either::Row;
     static constexpr int kEvery = 1;
     static constexpr double kUnit = 1.0;  // scales are natural logarithms
+    using Scale = vs::Sum;                // what is taken out of all messages of a sequence
     static constexpr int kSlower = 128;   // see Ticker
 
     const Input<In>& in;
@@ -54,10 +56,10 @@ struct Log {
     }
     double local(const Probe& s, double*) const { return s.sum; }
     bool enter(const Probe&, const double* y, bool normalise, double* psi, double* out,
-               double* scale) const {
+               Scale* scale) const {
         return absorb(psi, false, y, normalise, out, scale);
     }
-    bool enter_in_place(const Probe&, double*, double*) const { return false; }
+    bool enter_in_place(const Probe&, double*, Scale*) const { return false; }
     void multiply(double*, const double*) const {}
     void prefetch(int64_t, int64_t = 1) const {}
     void ones(double* y) const {
@@ -96,16 +98,26 @@ struct Log {
         for (int l = K; l < Kp; ++l) own[l] = nothing();
         return own;
     }
+    template <class S>
     bool absorb(const double* psi, bool, const double* y, bool normalise, double* out,
-                double* scale) const {
-        take_in(psi, y, normalise, out, scale);
+                S* scale) const {
+        double top = nothing();
+        for (int k = 0; k < K; ++k) {
+            out[k] = psi[k] + y[k];
+            if (out[k] > top) top = out[k];
+        }
+        for (int k = K; k < Kp; ++k) out[k] = nothing();
+        if (normalise && top > nothing()) {
+            for (int k = 0; k < K; ++k) out[k] -= top;
+            vs::add(scale, top);
+        }
         return true;
     }
     bool absorb_share(const double* psi, bool, const double* y, double* out, double* scale,
                       double* largest) const {
-        const double top = take_in(psi, y, true, out, scale);
-        const double sum = top > nothing() ? sum_exp(out, top) : 0.0;
-        *largest = sum > 0.0 ? 1.0 / sum : 0.0;  // the largest is exp(top - top)
+        absorb(psi, false, y, true, out, scale);
+        const double sum = sum_exp(out, 0.0);  // the largest is exp(0)
+        *largest = sum > 0.0 ? 1.0 / sum : 0.0;
         return true;
     }
     template <bool PART>
@@ -225,22 +237,6 @@ struct Log {
   private:
     using V = Vec<double>;
 
-    // out = psi + y, and where `normalise` less its largest as a whole number: sums of these are
-    // exact, as those of exponents are. Returns the largest that is left.
-    double take_in(const double* psi, const double* y, bool normalise, double* out,
-                   double* scale) const {
-        double top = nothing();
-        for (int k = 0; k < K; ++k) {
-            out[k] = psi[k] + y[k];
-            if (out[k] > top) top = out[k];
-        }
-        for (int k = K; k < Kp; ++k) out[k] = nothing();
-        if (!normalise || !(top > nothing())) return top;
-        const double whole = std::nearbyint(top);
-        for (int k = 0; k < K; ++k) out[k] -= whole;
-        *scale += whole;
-        return top - whole;
-    }
     // sum_k exp(x(k) - top), no x above top; what is less than exp(-690) counts as that.
     double sum_exp(const double* x, double top) const {
         V sum = V::set1(0.0);

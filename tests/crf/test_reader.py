@@ -201,6 +201,16 @@ def test_a_bad_heading_has_its_file(
         assert path.name in str(info.value)
 
 
+def test_tsv_whose_first_line_names_no_column(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_bytes(b"EU\tB-ORG\nrejects\tO\n")
+    with pytest.raises(ValueError, match=r"a\.tsv: the first line .* has 'EU, B-ORG': add a line"):
+        list(Reader(path, None, WORDS))
+    path.write_bytes(b"surface\tclass\nrejects\tO\n")
+    [sentence] = Reader(path, None, WORDS._replace(word="surface"))
+    assert sentence.labels == ["O"]
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [

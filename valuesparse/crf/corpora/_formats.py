@@ -172,6 +172,8 @@ class LineFormat:
         self.places = places
         names: Sequence[str] = CONLLU if kind == "conllu" else header or ()
         usual = _TAGS if preferred is None else (preferred, *_TAGS)
+        if kind == "tsv" and header and word is None and tag is None:
+            self._check_header(header, (*_WORDS, *usual))
         self.columns = Columns(
             self._column(places[0], word, names, 1 if kind == "conllu" else 0, _WORDS),
             self._column(places[1], tag, names, 3 if kind == "conllu" else -1, usual),
@@ -198,6 +200,16 @@ class LineFormat:
             known = f" or the name of one: {', '.join(names)}" if names else ""
             raise ValueError(f"{what}: {given!r} must be the number of a column, from 1{known}")
         return number - 1
+
+    def _check_header(self, header: list[str], usual: Sequence[str]) -> None:
+        """Refuse a first line that is no line of names: its words would be lost."""
+        if not any(name.lower() in usual for name in header):
+            word, tag = self.places
+            raise ValueError(
+                f"the first line of a TSV file must name its columns, such as word and tag, and "
+                f"has {', '.join(header[:4])!r}: add a line of names, or say which columns hold "
+                f"words and labels by {word} and {tag}"
+            )
 
     def _same_name(self, tag: str | None) -> str | None:
         """Return what is wrong where labels were found by a name that several columns have."""
