@@ -75,15 +75,16 @@ bool draw_segments(const Job& job, const Segments& lattice, bool caller) {
         for (int64_t e = n; e > 0;) {
             if (label < 0) return false;
             const int64_t most = std::min(L, e);
+            const FactorLog& base = lattice.entry_log[0];
             double top = -INFINITY;
             for (int64_t d = 1; d <= most; ++d) {
                 x[at(d - 1)] =
-                    lattice.entry_power[e - d] + lattice.weight_power[(e - d) * L + d - 1];
+                    (lattice.entry_log[e - d] - base) + lattice.weight_top[(e - d) * L + d - 1];
                 top = std::max(top, x[at(d - 1)]);
             }
             for (int64_t d = 1; d <= most; ++d) {
                 double& w = x[at(d - 1)];
-                w = std::exp2(w - top) * lattice.entry[(e - d) * kp + label] *
+                w = std::exp(w - top) * lattice.entry[(e - d) * kp + label] *
                     lattice.weight[((e - d) * L + d - 1) * kp + label];
             }
             const int64_t d = pick(x.data(), most, *u++);

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "core/sum.h"
 #include "higher/higher.h"
 
 namespace vs::higher {
@@ -16,7 +17,6 @@ struct Packed {
     const double* scored = nullptr;         // up times its logarithm
     const double* first = nullptr;          // (K, kp) of the first two labels, order 2
     double shift = 0.0, first_shift = 0.0;  // taken from the scores before
-    double power = 0.0;                     // of segments: 2^power = exp(shift)
     double lost = -INFINITY;                // the largest score less that which counts as -inf
 };
 
@@ -42,23 +42,36 @@ struct Group {
     const double* forward[kMost] = {};
 };
 
-// The least power of two, as its exponent, that exp(x) does not exceed; -inf: of nothing.
-inline double power_above(double x) { return std::ceil(x * 1.442695040888963407); }
-// x less the logarithm of that, in (-log 2, 0]: the first product is exact below 2^21. Scores so
-// large that it would be rounding only have 0.
-inline double below_power(double x, double power) {
-    constexpr double kHigh = 0x1.62e42feep-1, kLow = 0x1.a39ef35793c76p-33, kLargest = 0x1p40;
-    return std::fabs(power) < kLargest ? (x - power * kHigh) - power * kLow : 0.0;
-}
+constexpr double kLog2 = 0.693147180559945309417;
+// The logarithm of the factor that a row was divided by, without loss however many are added: a
+// whole number of log 2, and a compensated sum. power -inf: the row is empty.
+struct FactorLog {
+    double power = 0.0;
+    Sum rest;
 
-// A sequence that is cut into segments. Rows are (kp,), powers of two beside them.
+    FactorLog times(double log, double powers = 0.0) const {
+        FactorLog f = *this;
+        f.power += powers;
+        f.rest.add(log);
+        return f;
+    }
+    double operator-(const FactorLog& o) const {
+        return kLog2 * (power - o.power) +
+               ((rest.value - o.rest.value) + (rest.rest - o.rest.rest));
+    }
+    bool any() const { return power > -INFINITY; }
+    double total() const { return kLog2 * power + rest.total(); }
+};
+
+// A sequence that is cut into segments. Rows are (kp,), logarithms of their factors beside them.
 struct Segments {
     int64_t sequence = 0;
     bool refused = false;
     int64_t most = 0;  // positions of a segment
     // Of segments (n, most, kp), by first position and length - 1; of boundaries (n + 1, kp).
-    const double *weight = nullptr, *weight_power = nullptr;
-    const double *ended = nullptr, *entry = nullptr, *entry_power = nullptr;
+    const double *weight = nullptr, *weight_top = nullptr;
+    const double *ended = nullptr, *entry = nullptr;
+    const FactorLog* entry_log = nullptr;
 };
 
 struct Job {

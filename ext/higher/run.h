@@ -45,8 +45,7 @@ class Run {
         for (int64_t i = 0; i < n; ++i) x[i] -= whole;
         return whole;
     }
-    double pairs_from(int64_t s, double log_z, int64_t i, const double* before,
-                      const double* after);
+    double pairs_from(int64_t s, int64_t i, const double* before, const double* after);
     // Adds p x to the expected score, as long as p is not 0.
     void expect(double p, double x) {
         if (p > 0.0) score_.add(p * x);
@@ -67,7 +66,7 @@ class Run {
     Control* control_;
     int64_t k_, first_ = 0, n_ = 0;
     vs::Sum score_;  // expected, where entropy is wanted
-    std::vector<double> forward_, entry_, backward_, work_, weight_, covered_;
+    std::vector<double> forward_, entry_, backward_, work_, weight_, covered_, share_;
     // What was taken out of the rows of forward_, entry_ and backward_, since the ends.
     std::vector<double> forward_off_, entry_off_, backward_off_;
 };

@@ -46,8 +46,7 @@ bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables, dou
     double* const triples = ask_.entropy ? counts.data() : expected;
     // Column by column: forward_ holds a_i[f, k] at (i - 1) * kk + k * K + f.
     forward_.resize(static_cast<size_t>((n_ - 1) * kk));
-    forward_off_.resize(static_cast<size_t>(n_ - 1));
-    double* const off = forward_off_.data();
+    double taken = 0.0;  // out of the rows of forward_
     double *x = work_.data(), *out = x + kk, *scratch = out + kk;
     for (int64_t f = 0; f < K; ++f) {
         for (int64_t k = 0; k < K; ++k) {
@@ -71,18 +70,16 @@ bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables, dou
             }
         }
         if (!alive(a, kk, i)) return false;
-        off[i - 1] = (i > 1 ? off[i - 2] : 0.0) + settle(a, kk);
+        taken += settle(a, kk);
     }
-    const double log_end = log_sum(row(forward_, n_ - 2, kk), kk), all = off[n_ - 2];
-    const double log_z = all + log_end;
+    const double log_z = taken + log_sum(row(forward_, n_ - 2, kk), kk);
     ask_.log_z[s] = log_z;
     if (ask_.size) second_draw(s, tables);
     if (!ask_.both_ways()) return true;
     // b_i[f, k] at k * K + f, as a.
     double *b = x, *next = out;
     std::fill(b, b + kk, 0.0);
-    double after = 0.0;  // what was taken out of b
-    pairs_from(s, log_end, n_ - 1, row(forward_, n_ - 2, kk), b);
+    pairs_from(s, n_ - 1, row(forward_, n_ - 2, kk), b);
     for (int64_t i = n_ - 2; i >= 1; --i) {
         if (!go_on(worker)) return false;
         double* v = scratch + K;
@@ -97,14 +94,12 @@ bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables, dou
         }
         const double more = settle(next, kk);
         const double* const before = row(forward_, i - 1, kk);
-        const double mass =
-            pairs_from(s, log_end - (off[i - 1] + after + more - all), i, before, next);
+        const double mass = pairs_from(s, i, before, next);
         for (int64_t k = 0; triples && k < K; ++k) {
             sent(k);
             tables[static_cast<size_t>(k)].add_joint(before + k * K, v, mass + more,
                                                      triples + k * K, scratch, v + K);
         }
-        after += more;
         std::swap(b, next);
     }
     if (!ask_.entropy) return true;
@@ -114,24 +109,25 @@ bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables, dou
     return true;
 }
 
-// The marginals of the pair that ends at i, which sum to those of its labels; log_z is of the rows
-// as they are. A second normalisation removes the rounding of the first: log_z with it is returned.
-double Run::pairs_from(int64_t s, double log_z, int64_t i, const double* before,
-                       const double* after) {
+// The marginals of the pair that ends at i, which sum to those of its labels, by the sum of their
+// own: what the rows before and after have lost on the way does not show. Its logarithm is
+// returned.
+double Run::pairs_from(int64_t s, int64_t i, const double* before, const double* after) {
     const int64_t K = k_;
     double* joint = ask_.joint ? ask_.joint + (ask_.edge[s] + i - 1) * K * K : nullptr;
     double* right = ask_.marginals ? ask_.marginals + (first_ + i) * K : nullptr;
-    std::vector<double> first(i == 1 ? static_cast<size_t>(K) : 0),
-        share(static_cast<size_t>(K * K));
-    double all = 0.0;
-    for (size_t j = 0; j < share.size(); ++j) {
-        share[j] = std::exp(before[j] + after[j] - log_z);
-        all += share[j];
+    std::vector<double> first(i == 1 ? static_cast<size_t>(K) : 0);
+    share_.resize(static_cast<size_t>(K * K));
+    double most = kNever, all = 0.0;
+    for (size_t j = 0; j < share_.size(); ++j) {
+        share_[j] = before[j] + after[j];
+        most = std::max(most, share_[j]);
     }
+    for (double& x : share_) all += x = std::exp(x - most);
     for (int64_t k = 0; k < K; ++k) {
         double sum = 0.0;
         for (int64_t f = 0; f < K; ++f) {
-            const double p = share[static_cast<size_t>(k * K + f)] / all;
+            const double p = share_[static_cast<size_t>(k * K + f)] / all;
             if (joint) joint[f * K + k] = p;
             if (i == 1) {
                 first[static_cast<size_t>(f)] += p;
@@ -147,7 +143,7 @@ double Run::pairs_from(int64_t s, double log_z, int64_t i, const double* before,
         if (right) right[f - K] = p;
         expect(p, unary(0)[f] + m_.start[f]);
     }
-    return log_z + std::log(all);
+    return most + std::log(all);
 }
 
 // Samples backwards: the last pair, then each label given the two after it.

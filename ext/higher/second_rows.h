@@ -22,11 +22,10 @@ using vs::higher::Group;
 using vs::higher::Job;
 using vs::higher::kHeld;
 using vs::higher::kLeast;
+using vs::higher::kLog2;
 using vs::higher::LongerModel;
 using vs::higher::LongerRequest;
 using vs::higher::Packed;
-
-constexpr double kLog2 = 0.693147180559945309417;
 
 // out (kp,) = the scores of position i of a sequence of n, -inf beyond K; returns the largest.
 inline double compose(const LongerModel& m, int64_t kp, int64_t first, int64_t i, int64_t n,

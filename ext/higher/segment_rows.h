@@ -6,16 +6,19 @@
 //   h_i[k] = sum_d w[i, d, k] b_i+d[k]         all cuts from i on whose first label is k
 //   b_i[j] = sum_k W[j, k] h_i[k]              what comes after; b_n = exp(end)
 //
-// Every row has the power of two beside it that it was divided by: powers are whole numbers, so
-// that their sums are exact however long the sequence is. A term of a sum is multiplied by what its
-// power is of the largest among them. Boundaries that no cut reaches have the power -inf. Each
-// number of a and g that is not 0 has relative accuracy, what counts as -inf apart (level.h).
+// Every row has the logarithm of a factor beside it, without loss however long the sequence is. A
+// term of a sum is multiplied by what its factor is of the largest among them. Boundaries that no
+// cut reaches have the factor 0. Each number of a and g that is not 0 has relative accuracy, what
+// counts as -inf apart (level.h).
 #pragma once
+
+#include <new>
 
 #include "higher/second_rows.h"
 
 namespace VS_NS {
 
+using vs::higher::FactorLog;
 using vs::higher::Segments;
 
 class SegmentPass {
@@ -38,31 +41,36 @@ class SegmentPass {
             space += n;
             return found;
         };
+        const auto take_logs = [&](int64_t n) {
+            constexpr int64_t size = sizeof(FactorLog) / sizeof(double);
+            return new (take(n * size)) FactorLog[static_cast<std::size_t>(n)];
+        };
         weight_ = take(n_ * longest_ * kp_);
-        weight_power_ = take(n_ * longest_);
+        weight_top_ = take(n_ * longest_);
         ended_ = take((n_ + 1) * kp_);
-        ended_power_ = take(n_ + 1);
+        ended_log_ = take_logs(n_ + 1);
         entry_ = take((n_ + 1) * kp_);
-        entry_power_ = take(n_ + 1);
+        entry_log_ = take_logs(n_ + 1);
         after_ = take((n_ + 1) * kp_);
-        after_power_ = take(n_ + 1);
+        after_log_ = take_logs(n_ + 1);
         share_ = take(n_ * kp_);
         factor_ = take(longest_ + V::N);
+        apart_ = take(longest_);
         row_ = take(kp_);
         end_ = take(kp_);
         count_ = take(ask_.entropy != nullptr ? k_ * kp_ : 0);
         score_ = take(ask_.entropy != nullptr ? n_ * longest_ * kp_ : 0);
         s->most = longest_;
         s->weight = weight_;
-        s->weight_power = weight_power_;
+        s->weight_top = weight_top_;
         s->ended = ended_;
         s->entry = entry_;
-        s->entry_power = entry_power_;
+        s->entry_log = entry_log_;
     }
 
     static int64_t space(const LongerModel& m, int64_t kp, int64_t n, bool entropy) {
         const int64_t most = m.longest < n ? m.longest : n, weights = n * most * kp;
-        return weights + n * most + 3 * (n + 1) * (kp + 1) + n * kp + most + 2 * kp + V::N +
+        return weights + n * most + 3 * (n + 1) * (kp + 3) + n * kp + 2 * most + 2 * kp + V::N +
                (entropy ? m.labels * kp + weights : 0);
     }
 
@@ -74,7 +82,7 @@ class SegmentPass {
         V sum = V::set1(0.0);
         for (int64_t k = 0; k < kp_; k += V::N) sum = sum + V::load(last + k);
         end_mass_ = std::log(sum.hsum());
-        const double mass = kLog2 * ended_power_[n_] + end_mass_;
+        const double mass = ended_log_[n_].total() + end_mass_;
         ask_.log_z[s_->sequence] = mass + tops_.total();
         if (lost_ > -INFINITY && !(mass > all_ways() + lost_ + vs::higher::kUnseen)) {
             refuse();
@@ -125,13 +133,13 @@ class SegmentPass {
     const Packed& p_;
     Segments* s_;
     int64_t k_, kp_, first_, n_, longest_;
-    double *weight_, *weight_power_, *ended_, *ended_power_, *entry_, *entry_power_, *after_,
-        *after_power_;
-    double *share_, *factor_, *row_, *end_, *count_, *score_;
+    double *weight_, *weight_top_, *ended_, *entry_, *after_;
+    FactorLog *ended_log_, *entry_log_, *after_log_;
+    double *share_, *factor_, *apart_, *row_, *end_, *count_, *score_;
     vs::Sum tops_, scored_;
     double end_mass_ = 0.0;  // the logarithm of the sum of the last row
-    double ends_ = 0.0;      // the power of end_
-    double lost_ = p_.lost;  // the largest score, less the power of its row, that counts as -inf
+    double ends_ = 0.0;      // the largest score of an end
+    double lost_ = p_.lost;  // the largest score, less that of its row, that counts as -inf
 
     // Less than this factor more than log Z is what two directions make at a boundary.
     static constexpr double kMostApart = 230.0;  // 1e100
@@ -197,28 +205,25 @@ class SegmentPass {
             const int64_t most = longest_ < n_ - i ? longest_ : n_ - i;
             for (int64_t d = 1; d <= most; ++d) {
                 double* const w = weight(i, d);
-                weight_power_[i * longest_ + d - 1] = narrow(w, w, &lost);
+                weight_top_[i * longest_ + d - 1] = narrow(w, w, &lost);
             }
         }
         lost_ = lost.hmax();
         return true;
     }
-    // out = exp(x) less the power of two that holds its largest number, which is returned; numbers
-    // above kLeastScore stay above 0.
+    // out = exp(x - its largest number), which is returned; numbers above kLeastScore stay above 0.
     double narrow(const double* x, double* out, V* lost) const {
         V top = V::load(x);
         for (int64_t k = V::N; k < kp_; k += V::N) top = V::max(top, V::load(x + k));
-        const double most = top.hmax(), power = vs::higher::power_above(most);
-        const bool any = most > -INFINITY;
-        const V taken = V::set1(any ? most : 0.0);
-        const V left = V::set1(any ? vs::higher::below_power(most, power) : 0.0);
-        const V never = V::set1(-INFINITY), least = V::set1(kLeastScore);
+        const double most = top.hmax();
+        const V taken = V::set1(most > -INFINITY ? most : 0.0), least = V::set1(kLeastScore);
+        const V never = V::set1(-INFINITY);
         for (int64_t k = 0; k < kp_; k += V::N) {
-            const V y = (V::load(x + k) - taken) + left;
+            const V y = V::load(x + k) - taken;
             *lost = V::max(*lost, y + V::where_ge(y, least, never));
             V::where_ge(y, least, exp_floor<double>(y)).store(out + k);
         }
-        return power;
+        return most;
     }
     double narrow_labels(const double* x, double* out) {
         for (int64_t k = 0; k < kp_; ++k) row_[k] = k < k_ ? x[k] : -INFINITY;
@@ -229,19 +234,19 @@ class SegmentPass {
     }
     // The logarithm of at least the sum over all cuts and labels of the largest weights in a row.
     double all_ways() {
-        double* const ways = after_power_;
+        double* const ways = after_;  // (n + 1,), free until messages go back
         const double labels = std::log(static_cast<double>(k_));
-        ways[0] = kLog2 * entry_power_[0] + labels;
+        ways[0] = entry_log_[0].total() + labels;
         for (int64_t e = 1; e <= n_; ++e) {
             const int64_t most = longest_ < e ? longest_ : e;
             for (int64_t d = 1; d <= most; ++d)
-                factor_[d - 1] = ways[e - d] + kLog2 * weight_power_[(e - d) * longest_ + d - 1];
-            const double top = compare(most, 1.0);
+                factor_[d - 1] = ways[e - d] + weight_top_[(e - d) * longest_ + d - 1];
+            const double top = compare(most);
             double sum = 0.0;
             for (int64_t d = 0; d < most && top > -INFINITY; ++d) sum += factor_[d];
             ways[e] = top > -INFINITY ? top + std::log(sum) + p_.shift + labels : top;
         }
-        return ways[n_] - p_.shift - labels + kLog2 * ends_;
+        return ways[n_] - p_.shift - labels + ends_;
     }
 
     template <class Algebra>
@@ -259,16 +264,15 @@ class SegmentPass {
         }
     }
 
-    // The largest of factor_[0, n), logarithms in units of `unit`, which become their shares of it.
-    // -inf: all are.
-    double compare(int64_t n, double unit = kLog2) const {
+    // The largest of factor_[0, n), logarithms, which become their shares of it. -inf: all are.
+    double compare(int64_t n) const {
         for (int64_t d = n; d % V::N != 0; ++d) factor_[d] = -INFINITY;
         V top = V::set1(-INFINITY);
         for (int64_t d = 0; d < n; d += V::N) top = V::max(top, V::load(factor_ + d));
         const double most = top.hmax();
         if (!(most > -INFINITY)) return most;
         for (int64_t d = 0; d < n; d += V::N)
-            exp_or_zero((V::load(factor_ + d) - V::set1(most)) * V::set1(unit)).store(factor_ + d);
+            exp_or_zero(V::load(factor_ + d) - V::set1(most)).store(factor_ + d);
         return most;
     }
     // Takes the power of two of its largest number, `most`, out of a row; returns it.
@@ -288,9 +292,13 @@ class SegmentPass {
     }
 
     bool forward(Ticker* ticker) {
-        entry_power_[0] = narrow_labels(m_.start, entry_);
+        const double begins = narrow_labels(m_.start, entry_);
         ends_ = narrow_labels(m_.end, end_);
-        if (!(entry_power_[0] > -INFINITY && ends_ > -INFINITY)) return refuse();
+        if (!(begins > -INFINITY && ends_ > -INFINITY)) return refuse();
+        std::fill_n(apart_, longest_, -INFINITY);
+        entry_log_[0] = FactorLog().times(begins);
+        const FactorLog* base = entry_log_;
+        apart_[0] = 0.0;
         const V held = V::set1(vs::higher::kHeld), nothing = V::set1(0x1p-1074);
         const V one = V::set1(1.0);
         for (int64_t e = 1; e <= n_; ++e) {
@@ -298,13 +306,14 @@ class SegmentPass {
             double *const a = ended_ + e * kp_, *const g = entry_ + e * kp_;
             const int64_t most = longest_ < e ? longest_ : e;
             for (int64_t d = 1; d <= most; ++d)
-                factor_[d - 1] = entry_power_[e - d] + weight_power_[(e - d) * longest_ + d - 1];
-            ended_power_[e] = compare(most);
-            if (!(ended_power_[e] > -INFINITY)) {
+                factor_[d - 1] = apart_[d - 1] + weight_top_[(e - d) * longest_ + d - 1];
+            const double found_most = compare(most);
+            if (!(found_most > -INFINITY)) {
                 if (e == n_) return refuse();
                 clear(a);
                 clear(g);
-                entry_power_[e] = -INFINITY;
+                ended_log_[e].power = entry_log_[e].power = -INFINITY;
+                pass(entry_log_ + e, &base);
                 continue;
             }
             V top = V::set1(0.0);
@@ -327,8 +336,11 @@ class SegmentPass {
             }
             const double found = top.hmax();
             if (wild != 0 || !(found > vs::higher::kLeast)) return refuse();
-            ended_power_[e] += settle(a, found) + (e == n_ ? ends_ : 0.0);
-            if (e == n_) break;
+            ended_log_[e] = base->times(found_most, settle(a, found));
+            if (e == n_) {
+                ended_log_[e].rest.add(ends_);
+                break;
+            }
             product<PairSums>(a, p_.up, g);
             for (int64_t k = 0; k < kp_; k += V::N) {
                 const V x = V::load(g + k);
@@ -336,14 +348,17 @@ class SegmentPass {
             }
             const double next = largest(g);
             if (wild != 0 || !(next > vs::higher::kLeast)) return refuse();
-            entry_power_[e] = ended_power_[e] + p_.power + settle(g, next);
+            entry_log_[e] = ended_log_[e].times(p_.shift, settle(g, next));
+            pass(entry_log_ + e, &base);
         }
         return true;
     }
 
     bool backward(Ticker* ticker, double* expected) {
         std::memcpy(after_ + n_ * kp_, end_, sizeof(double) * static_cast<std::size_t>(kp_));
-        after_power_[n_] = ends_;
+        after_log_[n_] = FactorLog().times(ends_);
+        const FactorLog* base = after_log_ + n_;
+        apart_[0] = 0.0;
         for (int64_t i = 0; i < n_ * kp_; ++i) share_[i] = 0.0;
         if (ask_.entropy != nullptr) {
             for (int64_t j = 0; j < k_ * kp_; ++j) count_[j] = 0.0;
@@ -354,38 +369,54 @@ class SegmentPass {
             double* const b = after_ + i * kp_;
             const int64_t most = longest_ < n_ - i ? longest_ : n_ - i;
             for (int64_t d = 1; d <= most; ++d)
-                factor_[d - 1] = weight_power_[i * longest_ + d - 1] + after_power_[i + d];
-            const double before = compare(most);
-            const double apart = share_of_all(entry_power_[i] + before);
-            if (!(before > -INFINITY)) {
+                factor_[d - 1] = apart_[d - 1] + weight_top_[i * longest_ + d - 1];
+            const double found_most = compare(most);
+            if (!(found_most > -INFINITY)) {
                 if (i == 0) return refuse();
                 clear(b);
-                after_power_[i] = -INFINITY;
+                after_log_[i].power = -INFINITY;
+                pass(after_log_ + i, &base);
                 write_nothing(i, 0);
                 continue;
             }
+            const FactorLog before = base->times(found_most);
+            const double apart = share_of_all(entry_log_[i], before);
             if (apart > kMostApart) return refuse();
             meet(i, most, apart > -700.0 ? std::exp(apart) : 0.0, h);
             if (i == 0) return true;
             const double found = largest(h);
             if (!(found > vs::higher::kLeast)) return refuse();
-            const double own = before + settle(h, found);
-            const double edges = share_of_all(ended_power_[i] + p_.power + own);
-            const bool some = ended_power_[i] > -INFINITY && edges > -700.0;
+            FactorLog own = before;
+            own.power += settle(h, found);
+            const double edges = share_of_all(ended_log_[i], own) + p_.shift;
+            const bool some = ended_log_[i].any() && edges > -700.0;
             if (some && edges > 2.0 * kMostApart) return refuse();
             if (some && expected != nullptr) count(i, std::exp(edges), h, expected);
             if (some && ask_.entropy != nullptr) count(i, std::exp(edges), h, count_);
             product<PairSums>(h, p_.down, b);
             const double next = largest(b);
             if (!(next > vs::higher::kLeast)) return refuse();
-            after_power_[i] = own + p_.power + settle(b, next);
+            after_log_[i] = own.times(p_.shift, settle(b, next));
+            pass(after_log_ + i, &base);
         }
         return true;
     }
 
-    // The logarithm of what rows with these powers in all are multiplied by to be shares.
-    double share_of_all(double power) const {
-        return kLog2 * (power - ended_power_[n_]) - end_mass_;
+    // apart_: the last rows' factors relative to *base, that of the last which is not empty.
+    // Another row follows.
+    void pass(const FactorLog* row, const FactorLog** base) const {
+        const double more = row->any() ? *row - **base : 0.0;
+        for (int64_t d = longest_; d-- > 1;) apart_[d] = apart_[d - 1] - more;
+        apart_[0] = row->any() ? 0.0 : -INFINITY;
+        if (row->any()) *base = row;
+    }
+    // The logarithm of the share that the product of two rows with these factors has.
+    double share_of_all(const FactorLog& a, const FactorLog& b) const {
+        const FactorLog& all = ended_log_[n_];
+        double rest = a.rest.value, lost = a.rest.rest + b.rest.rest - all.rest.rest;
+        vs::add_to(rest, lost, b.rest.value);
+        return kLog2 * (a.power + b.power - all.power) +
+               (((rest - all.rest.value) + lost) - end_mass_);
     }
     // h_i, and the shares of the segments from i, factor g_i[k] w[i, d, k] b_i+d[k].
     void meet(int64_t i, int64_t most, double factor, double* h) {
@@ -406,15 +437,16 @@ class SegmentPass {
                 (V::load(p) + covered).store(p);
                 if (joint != nullptr && k < k_) {
                     double* const out = joint + (d - 1) * k_ + k;
+                    const V at_most_one = V::min(share, V::set1(1.0));
                     if (k + V::N <= k_) {
-                        share.store(out);
+                        at_most_one.store(out);
                     } else {
-                        share.store_part(out, static_cast<int>(k_ - k));
+                        at_most_one.store_part(out, static_cast<int>(k_ - k));
                     }
                 }
                 if (ask_.entropy == nullptr) continue;
                 // What factors grow by along a cut is known of all of it: what is left is small.
-                const V known = V::set1(kLog2 * (ended_power_[i + d] - entry_power_[i]));
+                const V known = V::set1(ended_log_[i + d] - entry_log_[i]);
                 const V rest = V::load(score_ + (i * longest_ + d - 1) * kp_ + k) - known;
                 score = score + V::where_positive(share, share, share * rest);
             }
@@ -422,8 +454,8 @@ class SegmentPass {
             begun = begun + covered;
         }
         scored_.add(score.hsum());
-        if (i > 0 && entry_power_[i] > -INFINITY)
-            scored_.add(begun.hsum() * kLog2 * (ended_power_[i] + p_.power - entry_power_[i]));
+        if (i > 0 && entry_log_[i].any())
+            scored_.add(begun.hsum() * ((ended_log_[i] - entry_log_[i]) + p_.shift));
         write_nothing(i, most);
     }
     // No segment from i has more than `most` positions.
@@ -447,7 +479,7 @@ class SegmentPass {
         double sum = scored_.total();
         for (int64_t k = 0; k < k_; ++k) {
             const double begin = share_[k], end = share_[(n_ - 1) * kp_ + k];
-            if (begin > 0.0) sum += begin * (m_.start[k] - kLog2 * entry_power_[0]);
+            if (begin > 0.0) sum += begin * (m_.start[k] - entry_log_[0].total());
             if (end > 0.0) sum += end * m_.end[k];
         }
         for (int64_t j = 0; j < k_; ++j) {

@@ -83,7 +83,11 @@ bool Run::segments(int64_t s, int worker, const LogTable& table, double* expecte
     std::copy(m_.end, m_.end + K, row(backward_, n_, K));
     after[n_] = settle(row(backward_, n_, K), K);
     double* h = scratch + K;
-    const auto whole = [&](const double* x) { return std::accumulate(x, x + K, 0.0); };
+    // Where scores are so large that nothing but rounding is left, no sum is made one.
+    const auto whole = [&](const double* x) {
+        const double sum = std::accumulate(x, x + K, 0.0);
+        return sum > 0.0 && sum < INFINITY ? sum : 1.0;
+    };
     covered_.assign(static_cast<size_t>(n_ * K), 0.0);
     double* const p = covered_.data();
     for (int64_t i = n_ - 1; i >= 0; --i) {
@@ -102,8 +106,9 @@ bool Run::segments(int64_t s, int worker, const LogTable& table, double* expecte
             // The same exponentials make the message and, times a factor of 1 at most, marginals.
             const double before = row(entry_, i, K)[k];
             const double apart = begun[i] + after[i + 1] - ended[n_];
-            const double factor =
-                largest == kNever ? 0.0 : std::exp(before + largest + apart - log_end);
+            // Above 0 by rounding: of scores beyond 1e17 that is all there is.
+            const double share = std::min(1.0, before + largest + apart - log_end);
+            const double factor = largest == kNever ? 0.0 : std::exp(share);
             for (int64_t d = most; d >= 1; --d) {
                 const double y = largest == kNever ? 0.0 : std::exp(x[d - 1] - largest);
                 sum += y;

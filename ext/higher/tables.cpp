@@ -76,17 +76,13 @@ void Tables::pack_second(bool scored) {
 
 void Tables::pack_segments() {
     const int64_t K = k_, kp = kp_;
-    const double most = shift_of(m_.transition, K * K);
-    packed_.power = power_above(most);
-    const double left = below_power(most, packed_.power), factor = std::exp(left);
-    packed_.shift = most - left;
-    lose(m_.transition, K * K, most, &packed_.lost);
+    packed_.shift = shift_of(m_.transition, K * K);
+    lose(m_.transition, K * K, packed_.shift, &packed_.lost);
     up_.resize(at(K * kp));
     down_.assign(at(K * kp), 0.0);
     for (int64_t j = 0; j < K; ++j) {
         double* const row = up_.data() + j * kp;
-        level_.exponentials(m_.transition + j * K, most, K, kp, row);
-        for (int64_t k = 0; k < kp; ++k) row[k] *= factor;
+        level_.exponentials(m_.transition + j * K, packed_.shift, K, kp, row);
         for (int64_t k = 0; k < K; ++k) down_[at(k * kp + j)] = row[k];
     }
 }

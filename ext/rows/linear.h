@@ -29,7 +29,7 @@ struct Linear {
     static constexpr int kEvery = Floor<T>::kNormaliseEvery;
     static constexpr double kUnit = 0.693147180559945309417;  // scales count powers of two
     using Scale = double;
-    static constexpr int kSlower = 1;                         // see Ticker
+    static constexpr int kSlower = 1;  // see Ticker
     static constexpr bool kKeepsTables = true;
 
     const Input<In>& in;

@@ -173,3 +173,29 @@ def test_score_of_rows_far_from_all_means() -> None:
     top = rows.max(axis=1)
     exact = math.fsum((top + np.log(np.exp(rows - top[:, None]).sum(axis=1))).tolist())
     assert abs(model.score(x) - exact) <= 8 * EPS * abs(exact)
+
+
+@pytest.mark.parametrize("size", [1e6, 1e9, 1e12, 1e15])
+def test_segments_of_large_scores(size: float) -> None:
+    """Two cuts, of which one is better by a half."""
+    table = np.zeros((1, 1))
+    chain = vs.SegmentChain(
+        np.zeros((2, 1)), table, max_length=2, duration=[[size], [2 * size + 0.5]]
+    )
+    r = vs.infer(chain)
+    p = 1 / (1 + np.exp(-0.5))
+    np.testing.assert_allclose(r.segments()[0, 1, 0], p, atol=10 * EPS * size)
+    np.testing.assert_allclose(r.log_z[0] - 2 * size, np.logaddexp(0.0, 0.5), atol=8 * EPS * size)
+    expected = -(p * np.log(p) + (1 - p) * np.log(1 - p))
+    np.testing.assert_allclose(r.entropy()[0], expected, atol=100 * EPS * size)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_longer_chains_of_scores_that_leave_nothing_but_rounding(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    unary, table = rng.normal(size=(4, 2)) * 1e18, rng.normal(size=(2, 2, 2)) * 1e18
+    second = vs.infer(vs.Chain(unary, table, order=2))
+    segments = vs.infer(vs.SegmentChain(unary, table[0], max_length=2))
+    for r in (second, segments):
+        assert np.isfinite(r.marginals).all()
+    np.testing.assert_allclose(second.marginals.sum(axis=1), 1.0, rtol=1e-15)

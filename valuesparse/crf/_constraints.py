@@ -49,7 +49,7 @@ def as_mask(
     """
     if allowed is None:
         return None
-    if isinstance(allowed, np.ndarray) and (allowed.ndim != 1 or allowed.dtype == np.bool_):
+    if isinstance(allowed, np.ndarray) and (allowed.ndim != 1 or allowed.dtype.kind not in "OUT"):
         return _checked(allowed, n, len(index), where)
     if isinstance(allowed, (str, bytes)) or not isinstance(allowed, Iterable):
         raise TypeError(

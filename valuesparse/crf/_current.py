@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable
+from itertools import chain, islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -117,11 +118,16 @@ class Opened(NamedTuple):
 
 
 def _no_frames(xseqs: Iterable[Any]) -> Iterable[Any]:
-    """Return sequences as they are, or see as they come that none is a data frame."""
+    """Return the sequences, of which none is a data frame; of what is no list, the first."""
     no_frame("xseqs", xseqs)
-    if type(xseqs) is list and not any(hasattr(kind, "columns") for kind in {*map(type, xseqs)}):
-        return xseqs
-    return (no_frame(f"xseqs[{i}]", xseq) for i, xseq in enumerate(xseqs))
+    if not isinstance(xseqs, (list, tuple)):
+        rest = iter(xseqs)
+        first = list(islice(rest, 1))
+        return chain(_no_frames(first), rest)
+    if any(hasattr(kind, "columns") for kind in {*map(type, xseqs)}):
+        for i, xseq in enumerate(xseqs):
+            no_frame(f"xseqs[{i}]", xseq)
+    return xseqs
 
 
 class Sequence:

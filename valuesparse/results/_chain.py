@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from valuesparse.models import Chain, SecondOrderChain, SegmentChain, SparseTransition
 from valuesparse.results._islands import IslandResult
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["ChainResult"]
 

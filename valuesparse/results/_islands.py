@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +11,6 @@ import numpy.typing as npt
 from valuesparse.models import SparseTransition
 from valuesparse.results._forest import ForestResult, Model
 from valuesparse.results._listed import Listed
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["IslandResult", "plogp"]
 
