@@ -18,6 +18,7 @@ cimport numpy as cnp
 from collections.abc import Iterable, Mapping, Sized
 
 from valuesparse import _forest, _pool
+from valuesparse._validation import no_frame
 from valuesparse.errors import InfeasibleError
 
 cnp.import_array()

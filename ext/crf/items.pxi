@@ -111,7 +111,7 @@ cdef class Reader:
                 "wrap a single item in a list"
             )
         if hasattr(xseq, "__iter__"):
-            return xseq
+            return no_frame(where, xseq)
         if callable(getattr(xseq, "items", None)):  # python-crfsuite's own ItemSequence
             return xseq.items()
         raise TypeError(f"{where} must be a sequence of items, not {type(xseq).__name__}")

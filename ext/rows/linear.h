@@ -31,7 +31,6 @@ struct Linear {
     using Scale = double;
     static constexpr int kSlower = 1;  // see Ticker
     static constexpr bool kKeepsTables = true;
-
     const Input<In>& in;
     const Packed<T>& e;
     Tiling<T> g;

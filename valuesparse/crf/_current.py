@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable
-from itertools import chain, islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -111,23 +110,10 @@ class Opened(NamedTuple):
         if not hasattr(xseqs, "__iter__"):
             raise TypeError(f"xseqs must be an iterable of sequences, not {type(xseqs).__name__}")
         masks = None if allowed is None else Masks(allowed, self.numbers)
-        answer = ask(_no_frames(xseqs), masks=masks, threads=resolve(threads))
+        answer = ask(no_frame("xseqs", xseqs), masks=masks, threads=resolve(threads))
         if masks is not None:
             masks.finish(len(answer))
         return answer
-
-
-def _no_frames(xseqs: Iterable[Any]) -> Iterable[Any]:
-    """Return the sequences, of which none is a data frame; of what is no list, the first."""
-    no_frame("xseqs", xseqs)
-    if not isinstance(xseqs, (list, tuple)):
-        rest = iter(xseqs)
-        first = list(islice(rest, 1))
-        return chain(_no_frames(first), rest)
-    if any(hasattr(kind, "columns") for kind in {*map(type, xseqs)}):
-        for i, xseq in enumerate(xseqs):
-            no_frame(f"xseqs[{i}]", xseq)
-    return xseqs
 
 
 class Sequence:

@@ -17,7 +17,7 @@ import numpy as np
 
 from valuesparse._crf import ItemSequence
 from valuesparse._forest import LARGEST
-from valuesparse._validation import as_count, as_zeta, no_frame
+from valuesparse._validation import as_count, as_zeta
 from valuesparse.crf._constraints import Allowed
 from valuesparse.crf._current import Floats, Sequence
 from valuesparse.crf._dump import ParsedDump, dump_lines, parse
@@ -109,9 +109,7 @@ class Tagger(Opening):
             The tagger is not opened, a value is not finite, or `allowed` does not fit.
         """
         opened = self._require()
-        sequence = Sequence(
-            opened, opened.scorer.unary(no_frame("xseq", xseq), True, True, _LARGEST)[0]
-        )
+        sequence = Sequence(opened, opened.scorer.unary(xseq, True, True, _LARGEST)[0])
         self._current.sequence = sequence if allowed is None else sequence.under(allowed)
 
     def tag(
@@ -148,7 +146,7 @@ class Tagger(Opening):
         if xseq is not None and n_best is None and allowed is None:
             opened = self._require()
             # One call, and one release of the GIL, from items to labels.
-            unary, tags = opened.scorer.tag(no_frame("xseq", xseq), opened.labels)
+            unary, tags = opened.scorer.tag(xseq, opened.labels)
             self._current.sequence = Sequence(opened, unary)
             return tags
         k = 1 if n_best is None else as_count("n_best", n_best, at_least=1)
@@ -256,7 +254,7 @@ class Tagger(Opening):
         zeta = as_zeta(zeta)
         if xseq is not None and zeta == 1.0 and allowed is None:
             opened = self._require()
-            unary, marginals, log_z = opened.scorer.marginals(no_frame("xseq", xseq))
+            unary, marginals, log_z = opened.scorer.marginals(xseq)
             self._current.sequence = Sequence(opened, unary, log_z=log_z)
             return marginals
         return self._sequence(xseq, allowed).infer(zeta)

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse._crf import Dictionary
-from valuesparse._validation import no_frame
 from valuesparse.crf._constraints import require_entry, require_rows
 
 __all__ = ["Corpus", "Dataset", "corpus_of"]
@@ -94,7 +93,6 @@ class Dataset:
             raise ValueError(
                 "give yseq, a label for each item, or allowed, labels that it may have"
             )
-        no_frame("xseq", xseq)
         encoded = self.attributes.encode(xseq, grow=True, single=True, characters=True)
         indptr, ids, values, _ = encoded
         labels = list(given) if allowed is None else label_sets(given)
