@@ -21,10 +21,11 @@ struct Sum {
     VS_INLINE double total() const { return value + rest; }
 };
 
-// What adds whole numbers does without the rest.
+// Sums of whole numbers are exact without the rest: they are doubles.
 VS_INLINE void add(double* sum, double x) { *sum += x; }
 VS_INLINE void add(Sum* sum, double x) { sum->add(x); }
-VS_INLINE void add(Sum* sum, const Sum& more) {
+VS_INLINE void merge(Sum* sum, double whole) { sum->value += whole; }
+VS_INLINE void merge(Sum* sum, const Sum& more) {
     sum->add(more.value);
     sum->rest += more.rest;
 }

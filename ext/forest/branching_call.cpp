@@ -177,7 +177,7 @@ void BranchingCall::collect() {
         shift.add(part.shift);
         a.shift = shift.value;
         a.rest = shift.rest + part.rest;
-        add(&a.scale, part.scale);
+        merge(&a.scale, part.scale);
         a.added += part.added;
     }
     for (int64_t i : order_) {

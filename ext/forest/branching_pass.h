@@ -98,7 +98,7 @@ class BranchingBlock {
                 }
                 typename D::Scale scale = {};
                 if (!d_.enter_in_place(probe[r], alpha(q), &scale)) Buffers::note(a, vs::kWiden);
-                vs::add(&a.scale, scale);
+                vs::merge(&a.scale, scale);
             }
             send_up(lo < parentless ? parentless : lo, hi);
             for (int64_t q = lo < block_roots ? block_roots : lo; q < hi && together; ++q) {
@@ -244,7 +244,7 @@ class BranchingBlock {
             scale = {};
             know_wide(s, probe, first, last, from, until, &scale);
         }
-        vs::add(&a.scale, scale);
+        vs::merge(&a.scale, scale);
     }
     void know_wide(int64_t s, const typename D::Probe& probe, int64_t first, int64_t last,
                    int64_t from, int64_t until, typename D::Scale* scale) {
@@ -291,7 +291,7 @@ class BranchingBlock {
             narrow = d_.absorb(out, w_.positive(), up(k), true, out, &scale) && !d_.held(out);
         }
         if (narrow) {
-            vs::add(&a.scale, scale);
+            vs::merge(&a.scale, scale);
             return;
         }
         if constexpr (D::kUnit != 1.0) {
@@ -305,7 +305,7 @@ class BranchingBlock {
                 out[k] = static_cast<T>(p.mantissa[k]);
                 w_.pass.block_exponent[b_ * Kp_ + k] = p.exponent[k] - e;
             }
-            a.scale.add(static_cast<double>(e));
+            vs::merge(&a.scale, static_cast<double>(e));
             w_.pass.block_wide[b_] = 1;
             w_.scratch.rewind(mark);
         }
