@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/at.h"
+#include "core/sum.h"
 #include "higher/frontier.h"
 
 namespace vs::higher {
@@ -29,7 +30,8 @@ int64_t first_best(const double* values, int64_t n, double score) {
 }  // namespace
 
 // The best ways, of which `heads` offers what may come before a node that was taken, and `write`
-// writes one from its first node, which stands at `first`, on.
+// writes one from its first node, which stands at `first`, on, and returns its score. Scores that
+// are equal but for rounding stay in order.
 template <class Heads, class Write>
 void BestWays::rank(int64_t s, Frontier& frontier, int64_t first, Heads heads, Write write) {
     const int64_t total = m_.offset[m_.sequences];
@@ -46,8 +48,8 @@ void BestWays::rank(int64_t s, Frontier& frontier, int64_t first, Heads heads, W
             heads(i);
             continue;
         } else {
-            score = frontier.taken(i).score;
-            write(i, y);
+            score = write(i, y);
+            if (r > 0) score = std::min(score, ask_.log_z[(r - 1) * m_.sequences + s]);
             frontier.found();
         }
         ++r;
@@ -61,8 +63,41 @@ int64_t BestWays::one_label(int64_t s) {
         frontier.offer(m_.start[k] + m_.unary[at_row + k] + m_.end[k], 0, k, -1);
     rank(
         s, frontier, 0, [](int64_t) {},
-        [&](int64_t i, int64_t* y) { *y = frontier.taken(i).state; });
+        [&](int64_t i, int64_t* y) {
+            *y = frontier.taken(i).state;
+            return frontier.taken(i).score;
+        });
     return ask_.log_z[s] > kNever ? -1 : 0;
+}
+
+// Scores of ways lose nothing however long they are: messages are plain sums.
+double BestWays::score_second(int64_t s, const int64_t* y) const {
+    const int64_t K = m_.labels, n = m_.offset[s + 1] - m_.offset[s];
+    const double* const u = m_.unary + m_.offset[s] * K;
+    Sum sum;
+    sum.add(m_.start[y[0]] + u[y[0]]);
+    sum.add(m_.first[y[0] * K + y[1]] + u[K + y[1]]);
+    for (int64_t i = 2; i < n; ++i) {
+        sum.add(m_.transition[(y[i - 2] * K + y[i - 1]) * K + y[i]] + u[i * K + y[i]]);
+    }
+    sum.add(m_.end[y[n - 1]]);
+    return sum.total();
+}
+
+double BestWays::score_segments(const Segments& lattice, const int64_t* y) const {
+    const int64_t K = m_.labels, L = lattice.most, kp = job_.packed.kp, s = lattice.sequence;
+    const int64_t n = m_.offset[s + 1] - m_.offset[s];
+    Sum sum;
+    int64_t label = y[0];
+    sum.add(m_.start[label]);
+    for (int64_t begin = 0, e = 1; begin < n; begin = e++) {
+        while (e < n && y[e] < 0) ++e;
+        const double own = lattice.weight[(begin * L + e - begin - 1) * kp + y[begin]];
+        sum.add(begin > 0 ? own + m_.transition[label * K + y[begin]] : own);
+        label = y[begin];
+    }
+    sum.add(m_.end[label]);
+    return sum.total();
 }
 
 // scores: (n - 1, K, kp), of the pairs that end at 1, 2, ..., [label before][label]. States are
@@ -97,13 +132,13 @@ int64_t BestWays::second(int64_t s, const double* scores) {
             }
         }
         int64_t* const y = ask_.best + m_.offset[s];
-        ask_.log_z[s] = score;
         y[n - 1] = k;
         y[n - 2] = f;
         for (int64_t i = n - 1; i >= 2; --i) {
             look(i, y[i - 1], y[i]);
             y[i - 2] = first_best(values.data(), K, score);
         }
+        ask_.log_z[s] = score_second(s, y);
         return -1;
     }
     Frontier frontier(ask_.n_best);
@@ -123,6 +158,7 @@ int64_t BestWays::second(int64_t s, const double* scores) {
         for (; i >= 0; i = frontier.taken(i).next) {
             y[frontier.taken(i).at] = frontier.taken(i).state / K;
         }
+        return score_second(s, y);
     });
     return -1;
 }
@@ -159,13 +195,13 @@ int64_t BestWays::segments(const Segments& lattice) {
         const double* const top = std::max_element(last, last + K);
         int64_t* const y = ask_.best + m_.offset[s];
         std::fill(y, y + n, int64_t{-1});
-        ask_.log_z[s] = *top;
         for (int64_t e = n, k = top - last; e > 0;) {
             const int64_t h = first_best(values.data(), look(e, k), *top);
             e -= h / K + 1;
             y[e] = k;
             k = h % K;
         }
+        ask_.log_z[s] = score_segments(lattice, y);
         return -1;
     }
     Frontier frontier(ask_.n_best);
@@ -182,6 +218,7 @@ int64_t BestWays::segments(const Segments& lattice) {
         for (; frontier.taken(i).next >= 0; i = frontier.taken(i).next) {
             y[frontier.taken(i).at] = frontier.taken(frontier.taken(i).next).state;
         }
+        return score_segments(lattice, y);
     });
     return -1;
 }

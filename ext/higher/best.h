@@ -19,6 +19,8 @@ class BestWays {
   private:
     template <class Heads, class Write>
     void rank(int64_t s, class Frontier& frontier, int64_t first, Heads heads, Write write);
+    double score_second(int64_t s, const int64_t* y) const;
+    double score_segments(const Segments& lattice, const int64_t* y) const;
 
     const Job& job_;
     const LongerModel& m_;

@@ -150,6 +150,7 @@ def test_parquet(model: Path, tagger: Tagger, tmp_path: Path) -> None:
     ]
     found = pyarrow.concat_tables([pq.read_table(path) for path in report.outputs])
     assert found.select(["id", "words", "tags"]).equals(table)
+    assert pq.read_table(tmp_path / "out").equals(found), "the folder is a data set"
     for row, (words, _) in zip(found.to_pylist(), data, strict=True):
         marginals = tagger.marginals(word_attributes(words))
         assert row["predicted"] == tagger.tag()

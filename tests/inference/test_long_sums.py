@@ -175,6 +175,49 @@ def test_score_of_rows_far_from_all_means() -> None:
     assert abs(model.score(x) - exact) <= 8 * EPS * abs(exact)
 
 
+@pytest.mark.parametrize("labels", [2, 5])
+@pytest.mark.parametrize("kind", ["chain", "order 2", "segments"])
+def test_scores_of_best_labellings(kind: str, labels: int) -> None:
+    """Best, n-best and given ones, two sequences, ends and a mask among them.
+
+    Lists of chains after the best have the plain sums by which they are in order.
+    """
+    rng = np.random.default_rng(labels)
+    lengths = [60_000, 40_000]
+    n, second = sum(lengths), lengths[0]
+    unary, table = 5 * rng.normal(size=(n, labels)), rng.normal(size=(labels,) * 3)
+    allowed = rng.random((n, labels)) < 0.9
+    allowed[:, 0] = True
+    arguments = {"lengths": lengths, "start": table[0, 0], "end": table[1, 1], "allowed": allowed}
+    models = {
+        "chain": lambda: vs.Chain(unary, table[0], **arguments),
+        "order 2": lambda: vs.Chain(unary, table, order=2, first=table[0], **arguments),
+        "segments": lambda: vs.SegmentChain(unary, table[0], max_length=3, **arguments),
+    }
+    model = models[kind]()
+    d = vs.decode(model, n_best=3)
+    np.testing.assert_array_equal(vs.decode(model).score, d.score[0])
+    assert (np.diff(d.score, axis=0) <= 0.0).all()
+    for rank, (states, score) in enumerate(zip(d.states, d.score, strict=True)):
+        y = model.labels(states) if kind == "segments" else states
+        given = vs.log_prob(model, states) + vs.infer(model).log_z
+        for s, (begin, end) in enumerate([(0, second), (second, n)]):
+            terms = [table[0, 0, y[begin]], table[1, 1, y[end - 1]]]
+            terms += unary[np.arange(begin, end), y[begin:end]].tolist()
+            steps = np.arange(begin + 1, end)
+            if kind == "segments":
+                steps = steps[states[steps] >= 0]
+            elif kind == "order 2":
+                terms.append(table[0, y[begin], y[begin + 1]])
+                steps = steps[1:]
+            at = (y[steps - 2],) if kind == "order 2" else (0,)
+            terms += table[(*at, y[steps - 1], y[steps])].tolist()
+            exact = math.fsum(terms)
+            plain = kind == "chain" and rank > 0
+            assert abs(score[s] - exact) <= (n if plain else 2) * EPS * exact
+            assert abs(given[s] - exact) <= 8 * EPS * exact
+
+
 @pytest.mark.parametrize("size", [1e6, 1e9, 1e12, 1e15])
 def test_segments_of_large_scores(size: float) -> None:
     """Two cuts, of which one is better by a half."""
