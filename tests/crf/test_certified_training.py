@@ -118,6 +118,39 @@ def test_training_ends_where_exact_training_does(tol: float, rng: np.random.Gene
         assert bounds[0] > 1e-3
 
 
+@pytest.mark.parametrize("labels", [10, 60])
+@pytest.mark.parametrize(
+    "params", [{}, {"delta": 1e-3}, {"period": 3}, {"period": 0, "epsilon": 1e-3}]
+)
+def test_as_many_iterations_as_without(
+    labels: int, params: dict[str, float], rng: np.random.Generator
+) -> None:
+    """Losses of before are still compared when the function has become exact."""
+
+    def run(tol: float | None) -> tuple[Trainer, int, bytes]:
+        trainer = Trainer("lbfgs", {"c2": 0.1, **params}, verbose=False, tol=tol)
+        for y in golden:
+            words = [f"w{(7 * label + word) % 200}" for label, word in y]
+            trainer.append([[word] for word in words], [f"L{label}" for label, _ in y])
+        iterations: list[int] = []
+        model = trainer.train_inmemory(callback=lambda p: iterations.append(p.number))
+        return trainer, len(iterations), model
+
+    sizes = rng.integers(1, 12, size=150)
+    golden = [np.column_stack([rng.integers(labels, size=n), rng.integers(30, size=n)])
+              for n in sizes]  # fmt: skip
+    plain, wanted, model = run(None)
+    for tol in (1e-1, 1e-5):
+        trainer, iterations, found = run(tol)
+        assert (trainer.reason, iterations) == (plain.reason, wanted), tol
+        log = trainer.logparser
+        assert log is not None
+        narrow = any(it["gradient_error"] > 1e-6 for it in log.iterations)
+        assert narrow == (labels == 60 and tol == 1e-1)
+        assert (found == model) or narrow
+        assert all(it["gradient_error"] > 0.0 for it in log.iterations)
+
+
 def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(
     rng: np.random.Generator, tmp_path: Path
 ) -> None:

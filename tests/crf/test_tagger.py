@@ -362,3 +362,18 @@ def test_a_model_of_many_labels_opens_where_that_is_meant(tmp_path: Path) -> Non
     for bad in (0, -1, 1.5):
         with pytest.raises(ValueError, match="max_labels"):
             Tagger(max_labels=bad)  # type: ignore[arg-type]
+
+
+def test_the_estimator_trains_models_of_many_labels(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn", reason="needs scikit-learn")
+    from valuesparse.crf import CRF
+
+    k, path = 1100, tmp_path / "m.crfsuite"
+    x, y = [[[f"w={i % 7}"]] for i in range(k)], [[f"L{i}"] for i in range(k)]
+    crf = CRF(max_iterations=1, model_filename=path).fit(x, y)
+    assert len(crf.classes_) == k
+    assert len(pickle.loads(pickle.dumps(crf)).predict(x[:2])) == 2
+    other = CRF(model_filename=path)
+    with pytest.raises(ModelFormatError, match=f"pass max_labels={k}"):
+        other.predict(x[:2])
+    np.testing.assert_array_equal(other.set_params(max_labels=k).predict(x), crf.predict(x))

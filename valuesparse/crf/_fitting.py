@@ -10,7 +10,26 @@ from typing import Any
 from valuesparse._validation import no_frame
 from valuesparse.crf.training.trainer import Trainer
 
-__all__ = ["append", "train"]
+__all__ = ["NAMES", "SAME", "append", "train"]
+
+#: The estimator's name of a parameter -> the trainer's.
+NAMES = {
+    "min_freq": "feature.minfreq",
+    "all_possible_states": "feature.possible_states",
+    "all_possible_transitions": "feature.possible_transitions",
+    "calibration_eta": "calibration.eta",
+    "calibration_rate": "calibration.rate",
+    "calibration_samples": "calibration.samples",
+    "calibration_candidates": "calibration.candidates",
+    "calibration_max_trials": "calibration.max_trials",
+    "pa_type": "type",
+    "unsupported": "feature.unsupported",
+}
+#: Those of which both have one name.
+SAME = (
+    "c1", "c2", "max_iterations", "num_memories", "epsilon", "period", "delta", "linesearch",
+    "max_linesearch", "c", "error_sensitive", "averaging", "variance", "gamma", "beta",
+)  # fmt: skip
 
 
 def append(

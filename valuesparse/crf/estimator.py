@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 
 from valuesparse._validation import as_count
 from valuesparse.crf._fileresource import FileResource
-from valuesparse.crf._fitting import append, train
+from valuesparse.crf._fitting import NAMES, SAME, append, train
 from valuesparse.crf._lines import LinePerIterationTrainer
 from valuesparse.crf.crfsuite import ParsedDump, Tagger
 from valuesparse.crf.training.trainer import Trainer
@@ -35,23 +35,8 @@ __all__ = ["CRF"]
 
 Objects: TypeAlias = npt.NDArray[np.object_]
 
-# The estimator's name of a parameter -> the trainer's.
-_NAMES = {
-    "min_freq": "feature.minfreq",
-    "all_possible_states": "feature.possible_states",
-    "all_possible_transitions": "feature.possible_transitions",
-    "calibration_eta": "calibration.eta",
-    "calibration_rate": "calibration.rate",
-    "calibration_samples": "calibration.samples",
-    "calibration_candidates": "calibration.candidates",
-    "calibration_max_trials": "calibration.max_trials",
-    "pa_type": "type",
-    "unsupported": "feature.unsupported",
-}
-_SAME = (
-    "c1", "c2", "max_iterations", "num_memories", "epsilon", "period", "delta", "linesearch",
-    "max_linesearch", "c", "error_sensitive", "averaging", "variance", "gamma", "beta",
-)  # fmt: skip
+# Labels at most of a model that was made here; a file's are limited by its size.
+_ANY = 2**31 - 1
 
 
 class CRF(BaseEstimator):
@@ -102,6 +87,8 @@ calibration_max_trials : optional
     constraints, forbidden : optional
         A tagging scheme ("BIO", "BIOES" or "IOB1") and a list of pairs of labels that may not
         follow each other: see :class:`valuesparse.crf.Trainer`. For training and all answers.
+    max_labels : int, optional
+        How many labels the file `model_filename` may have, as in :class:`valuesparse.crf.Tagger`.
 
     Attributes
     ----------
@@ -147,6 +134,7 @@ calibration_max_trials : optional
     tol: float | None
     constraints: str | None
     forbidden: Forbidden | None
+    max_labels: int | None
 
     # Class attributes, because __init__ of an estimator sets its parameters only.
     training_log_: Any = None
@@ -194,6 +182,7 @@ calibration_max_trials : optional
         tol: float | None = None,
         constraints: str | None = None,
         forbidden: Forbidden | None = None,
+        max_labels: int | None = None,
     ) -> None:
         for name, value in dict(locals()).items():  # a subclass may have others of its own
             if name != "self":
@@ -259,7 +248,7 @@ calibration_max_trials : optional
         asked = any(x is not None for x in given.values())
         more = {**given, "checkpoint_every": checkpoint_every} if asked else {}
         model = train(trainer, -1 if X_dev is None else 1, more)
-        tagger = self._tagger_of(model)
+        tagger = self._tagger_of(model, _ANY)
         if self.model_filename is not None:
             write_bytes(self.model_filename, model)
         self._model, self._tagger, self._parsed, self._file = model, tagger, None, None
@@ -372,7 +361,7 @@ calibration_max_trials : optional
             if isinstance(source, bytes) or (source is not None and os.path.exists(source)):
                 model = source if isinstance(source, bytes) else read_file(source)
                 with naming(source):
-                    tagger = self._tagger_of(model)
+                    tagger = self._tagger_of(model, self.max_labels if source is not model else _ANY)
                 self._model, self._tagger = model, tagger  # not before: the file may be damaged
         return self._tagger
 
@@ -436,14 +425,15 @@ calibration_max_trials : optional
             )
         return tagger
 
-    def _tagger_of(self, model: bytes) -> Tagger:
-        tagger = Tagger(constraints=self.constraints, forbidden=self.forbidden)
+    def _tagger_of(self, model: bytes, most: int | None) -> Tagger:
+        rules = {"constraints": self.constraints, "forbidden": self.forbidden}
+        tagger = Tagger(**rules, max_labels=most)
         tagger.open_inmemory(model)
         self._told = repr((self.constraints, self.forbidden))  # lists may change in place
         return tagger
 
     def _trainer(self) -> Any:
-        names = _NAMES | {name: name for name in _SAME}
+        names = NAMES | {name: name for name in SAME}
         given = {theirs: getattr(self, ours) for ours, theirs in names.items()}
         params = {name: value for name, value in given.items() if value is not None}
         arguments: dict[str, Any] = {"algorithm": self.algorithm, "params": params}

@@ -198,7 +198,6 @@ class Lbfgs:
         self.max_linesearch = as_count("max_linesearch", max_linesearch, at_least=0)
         self.threads = as_count("threads", threads, at_least=1)
         self.bounded = bounded
-        self._loss_error = 0.0  # the largest of all losses in _past
         n = len(self.x)
         self.diagonal = None
         if diagonal is not None:
@@ -219,6 +218,7 @@ class Lbfgs:
         self._sy = np.empty(memory)
         self._pairs = 0  # made so far; the last `memory` are kept, pair i in row i % memory
         self._past: list[float] = []
+        self._errors: list[float] = []  # how far each of them may be off
         self._started = False
 
     def fields(self) -> Fields:
@@ -226,8 +226,9 @@ class Lbfgs:
         n = len(self.x)
         pairs = range(self.memory + 1)
         bounded: Fields = {} if self.bounded is None else {
-            "exact": Field("i8", least=0, most=1), "loss_error": number(least=0.0)
-        }  # fmt: skip
+            "exact": Field("i8", least=0, most=1),
+            "loss_errors": vector(range(1, max(self.period, 1) + 1), least=0.0),
+        }
         return {
             "x": vector(n), "gradient": vector(n), "s": vector(pairs, n), "y": vector(pairs, n),
             "sy": vector(pairs, least=_TINY, most=LARGEST**2), "pairs": Field("i8", least=0),
@@ -240,7 +241,7 @@ class Lbfgs:
         """Return all that the next iteration depends on: numbers, and copies of arrays."""
         kept = min(self._pairs, self.memory)
         bounded = {} if self.bounded is None else {
-            "exact": int(self.bounded.exact), "loss_error": self._loss_error
+            "exact": int(self.bounded.exact), "loss_errors": np.array(self._errors)
         }  # fmt: skip
         return {
             "x": self.x.copy(), "gradient": self._gradient.copy(), "s": self._s[:kept].copy(),
@@ -269,8 +270,9 @@ class Lbfgs:
         self.loss = float(found["loss"])
         self._s[:kept], self._y[:kept], self._sy[:kept] = found["s"], found["y"], found["sy"]
         self._past = found["past"].tolist()
+        self._errors = [0.0] * len(self._past)
         if self.bounded is not None:
-            self._loss_error = float(found["loss_error"])
+            self._errors = found["loss_errors"].tolist()
             if found["exact"]:
                 self.bounded.refine()
         self._started = True
@@ -298,17 +300,15 @@ class Lbfgs:
         if not np.isfinite(self._gradient).all():
             at = int(np.isfinite(self._gradient).argmin())
             raise ValueError(f"gradient[{at}] is {self._gradient[at]} where the search begins")
-        self._note_error()
         if self._in_doubt():
             self._refine()
-        self._past = [self.loss]
+        self._past, self._errors = [self.loss], [self._error()]
         if self._small(self._pseudo_gradient()):
             self.reason = "converged"
 
-    def _note_error(self) -> None:
-        """Remember how far the last loss may be off."""
-        if self.bounded is not None:
-            self._loss_error = max(self._loss_error, self.bounded.loss_error)
+    def _error(self) -> float:
+        """Return how far the last loss may be off from the exact function's."""
+        return 0.0 if self.bounded is None or self.bounded.exact else self.bounded.loss_error
 
     def _in_doubt(self) -> bool:
         """Whether the error of the function could decide a rule for stopping."""
@@ -323,15 +323,14 @@ class Lbfgs:
         if not 0 < self.period <= len(self._past):
             return False
         fallen = self._past[-self.period] - self.loss
-        return fallen < self.delta * self.loss + (2.0 + self.delta) * self._loss_error
+        error = self._errors[-self.period] + (1.0 + self.delta) * self._error()
+        return fallen < self.delta * self.loss + error
 
     def _refine(self) -> None:
-        """Make the function exact, and evaluate the point again; losses of before are forgotten."""
+        """Make the function exact, and evaluate the point again."""
         assert self.bounded is not None
         self.bounded.refine()
         self.loss = self.function(self.x, self._gradient) + self._l1(self.x)
-        self._loss_error, self._past = 0.0, []
-        self._note_error()
 
     def _step(self) -> Iteration | None:
         """Do one iteration; None when the line search found nothing."""
@@ -350,7 +349,7 @@ class Lbfgs:
             found = self._search(d, slope, step, x, after)
         if not found.ok and self.bounded is not None and not self.bounded.exact:
             self._refine()
-            self._past = [self.loss]
+            self._past[-1:], self._errors[-1:] = [self.loss], [0.0]
             if self._small(self._pseudo_gradient()):
                 self.reason = "converged"
                 return None
@@ -369,7 +368,6 @@ class Lbfgs:
                 self._s[row], self._y[row], self._sy[row] = s, y, sy
                 self._pairs += 1
         self.x, self._gradient, self.loss = x, after, found.value
-        self._note_error()
         if self._in_doubt():
             self._refine()
         gradient = self._pseudo_gradient()
@@ -392,11 +390,12 @@ class Lbfgs:
             return
         if self.period > 0:
             if len(self._past) >= self.period:
-                earlier = self._past[-self.period]
+                earlier = self._past[-self.period] + self._errors[-self.period]  # at most
                 if earlier - self.loss < self.delta * self.loss:
                     self.reason = "delta"
                     return
             self._past = [*self._past[-self.period + 1 :], self.loss][-self.period :]
+            self._errors = [*self._errors[-self.period + 1 :], self._error()][-self.period :]
         if self.iterations >= self.max_iterations:
             self.reason = "max_iterations"
 

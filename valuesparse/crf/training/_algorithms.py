@@ -177,8 +177,9 @@ class _FullBatch(_Iterations):
         }
         if self.bounded is not None:
             count = self.bounded.objective.corpus.n_sequences
+            printed = self.bounded.gradient_error * (1 + 1e-6)  # seven digits never round below it
             lines += (
-                f"Gradient error bound: {self.bounded.gradient_error:.9f}\n",
+                f"Gradient error bound: {printed:.6e}\n",
                 f"Sequences in float32: {self.bounded.narrow} of {count}\n",
             )
             info["gradient_error"] = self.bounded.gradient_error

@@ -29,8 +29,9 @@ _COUNT = r"(\d{1,18})(?!\d)"
 _HEAD = re.compile(rf"\*{{5}} (?:Iteration|Epoch) #{_COUNT} \*{{5}}\n")
 _FEATURES = re.compile(rf"Number of features: {_COUNT}\s*$")
 _SECONDS = re.compile(r"Seconds required: (\d+\.\d+)")
+_REAL = r"(\d+\.\d+(?:e[+-]\d+)?)"
 _NUMBERS: tuple[tuple[str, re.Pattern[str], Callable[[str], Any]], ...] = tuple(
-    (key, re.compile(re.escape(text) + (f": {_COUNT}" if kind is int else r": (\d+\.\d+)")), kind)
+    (key, re.compile(re.escape(text) + ": " + (_COUNT if kind is int else _REAL)), kind)
     for key, text, kind in (
         ("loss", "Loss", float),
         ("feature_norm", "Feature norm", float),
