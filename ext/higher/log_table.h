@@ -26,6 +26,21 @@ inline double log_sum(const double* x, int64_t n, int64_t step = 1) {
     return most + std::log(sum);
 }
 
+// The entropy of a choice among n of which x (n,) are the logarithms of weights, together with that
+// of what each of them leads to, `more` (n,).
+inline double entropy_of(const double* x, const double* more, int64_t n) {
+    const double most = *std::max_element(x, x + n);
+    if (most == kNever) return 0.0;
+    double sum = 0.0, less = 0.0;
+    for (int64_t i = 0; i < n; ++i) {
+        if (x[i] == kNever) continue;
+        const double w = std::exp(x[i] - most);
+        sum += w;
+        less += w * (x[i] - most - more[i]);
+    }
+    return std::log(sum) - less / sum;
+}
+
 class LogTable {
   public:
     // Entry (b, t) is score[b * stride + t]; the scores outlive this.
@@ -37,7 +52,7 @@ class LogTable {
         for (int64_t b = 0; b < k_; ++b) {
             for (int64_t t = 0; t < k_; ++t) {
                 const double x = shift_ == kNever ? 0.0 : std::exp(at(b, t) - shift_);
-                packed_[static_cast<size_t>(b * k_ + t)] = x;
+                packed_[at_pair(b, t)] = x;
             }
         }
     }
@@ -62,6 +77,27 @@ class LogTable {
             }
             for (int64_t b = 0; b < k_; ++b) work[b] = x[b] + at(b, t);
             out[t] = log_sum(work, k_);
+        }
+    }
+
+    // out(t): the entropy of b given t, together with more(b). `work` has room for 2 K.
+    void entropies(const double* x, const double* more, double* out, double* work) const {
+        const double most = spread(x, work);
+        for (int64_t t = 0; t < k_; ++t) {
+            double sum = 0.0, less = 0.0;
+            for (int64_t b = 0; b < k_; ++b) {
+                const double w = most == kNever ? 0.0 : work[b] * packed_[at_pair(b, t)];
+                if (w == 0.0) continue;
+                sum += w;
+                less += w * ((x[b] - most) + (at(b, t) - shift_) - more[b]);
+            }
+            if (sum >= kTiny) {
+                out[t] = std::log(sum) - less / sum;
+                continue;
+            }
+            double* const terms = work + k_;
+            for (int64_t b = 0; b < k_; ++b) terms[b] = x[b] + at(b, t);
+            out[t] = entropy_of(terms, more, k_);
         }
     }
 
@@ -109,6 +145,7 @@ class LogTable {
     }
 
   private:
+    size_t at_pair(int64_t b, int64_t t) const { return static_cast<size_t>(b * k_ + t); }
     // exp(x - its largest entry), which is returned.
     double spread(const double* x, double* work) const {
         const double most = *std::max_element(x, x + k_);

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <vector>
 
-#include "core/sum.h"
 #include "higher/level.h"
 #include "higher/log_table.h"
 
@@ -46,13 +45,8 @@ class Run {
         return whole;
     }
     double pairs_from(int64_t s, int64_t i, const double* before, const double* after);
-    // Adds p x to the expected score, as long as p is not 0.
-    void expect(double p, double x) {
-        if (p > 0.0) score_.add(p * x);
-    }
-    void expect_all(const std::vector<double>& p, const double* x) {
-        for (size_t i = 0; i < p.size(); ++i) expect(p[i], x[i]);
-    }
+    // Whether messages have to go back from the end.
+    bool back() const { return ask_.marginals || ask_.joint || ask_.expected; }
     void one_label(int64_t s);
     void second_draw(int64_t s, const std::vector<LogTable>& tables);
     void weigh();
@@ -65,7 +59,6 @@ class Run {
     const LongerRequest& ask_;
     Control* control_;
     int64_t k_, first_ = 0, n_ = 0;
-    vs::Sum score_;  // expected, where entropy is wanted
     std::vector<double> forward_, entry_, backward_, work_, weight_, covered_, share_;
     // What was taken out of the rows of forward_, entry_ and backward_, since the ends.
     std::vector<double> forward_off_, entry_off_, backward_off_;

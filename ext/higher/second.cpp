@@ -3,7 +3,8 @@
 //
 //   a_i[f, k]: of all beginnings with labels f, k at i - 1, i, those included;
 //   a_i+1[f, t] = u_i+1[t] + log sum_b exp(a_i[b, f] + T[b, f, t]);
-//   b_i[f, k] = log sum_t exp(T[f, k, t] + u_i+1[t] + b_i+1[k, t]).
+//   b_i[f, k] = log sum_t exp(T[f, k, t] + u_i+1[t] + b_i+1[k, t]);
+//   h_i+1[f, t] = H(b | f, t) + sum_b p(b | f, t) h_i[b, f], the entropy of all labels before f.
 #include <cmath>
 
 #include "higher/run.h"
@@ -16,7 +17,6 @@ void Run::one_label(int64_t s) {
     for (int64_t k = 0; k < k_; ++k) {
         const double x = work_[static_cast<size_t>(k)], p = std::exp(x - log_z);
         if (ask_.marginals) ask_.marginals[first_ * k_ + k] = p;
-        expect(p, x);
     }
     const int64_t total = m_.offset[m_.sequences];
     for (int64_t j = 0; j < ask_.size; ++j) {
@@ -24,7 +24,8 @@ void Run::one_label(int64_t s) {
         ask_.samples[at] = drawn(work_.data(), k_, ask_.uniforms[at]);
     }
     ask_.log_z[s] = log_z;
-    if (ask_.entropy) ask_.entropy[s] = log_z - score_.total();
+    const std::vector<double> none(static_cast<size_t>(k_), 0.0);
+    if (ask_.entropy) ask_.entropy[s] = entropy_of(work_.data(), none.data(), k_);
 }
 
 bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables, double* expected) {
@@ -42,8 +43,8 @@ bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables, dou
         return true;
     }
     const std::vector<double> begin(last, last + K);
-    std::vector<double> counts(ask_.entropy ? static_cast<size_t>(kk * K) : 0);
-    double* const triples = ask_.entropy ? counts.data() : expected;
+    // h_i[f, k], as a; empty where no entropy is wanted.
+    std::vector<double> entropy(ask_.entropy ? static_cast<size_t>(kk) : 0), entropy_after(entropy);
     // Column by column: forward_ holds a_i[f, k] at (i - 1) * kk + k * K + f.
     forward_.resize(static_cast<size_t>((n_ - 1) * kk));
     double taken = 0.0;  // out of the rows of forward_
@@ -62,7 +63,12 @@ bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables, dou
             for (int64_t c = 0; c < K; ++c) {
                 tables[static_cast<size_t>(c)].forward(before + c * K, out, scratch);
                 for (int64_t t = 0; t < K; ++t) a[t * K + c] = out[t] + unary(i)[t];
+                if (!ask_.entropy) continue;
+                tables[static_cast<size_t>(c)].entropies(before + c * K, entropy.data() + c * K,
+                                                         out, scratch);
+                for (int64_t t = 0; t < K; ++t) row(entropy_after, t, K)[c] = out[t];
             }
+            std::swap(entropy, entropy_after);
         }
         if (i == n_ - 1) {
             for (int64_t k = 0; k < K; ++k) {
@@ -75,7 +81,10 @@ bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables, dou
     const double log_z = taken + log_sum(row(forward_, n_ - 2, kk), kk);
     ask_.log_z[s] = log_z;
     if (ask_.size) second_draw(s, tables);
-    if (!ask_.both_ways()) return true;
+    if (ask_.entropy) {
+        ask_.entropy[s] = entropy_of(row(forward_, n_ - 2, kk), entropy.data(), kk);
+    }
+    if (!back()) return true;
     // b_i[f, k] at k * K + f, as a.
     double *b = x, *next = out;
     std::fill(b, b + kk, 0.0);
@@ -95,17 +104,13 @@ bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables, dou
         const double more = settle(next, kk);
         const double* const before = row(forward_, i - 1, kk);
         const double mass = pairs_from(s, i, before, next);
-        for (int64_t k = 0; triples && k < K; ++k) {
+        for (int64_t k = 0; expected && k < K; ++k) {
             sent(k);
             tables[static_cast<size_t>(k)].add_joint(before + k * K, v, mass + more,
-                                                     triples + k * K, scratch, v + K);
+                                                     expected + k * K, scratch, v + K);
         }
         std::swap(b, next);
     }
-    if (!ask_.entropy) return true;
-    expect_all(counts, m_.transition);
-    for (size_t j = 0; expected && j < counts.size(); ++j) expected[j] += counts[j];
-    ask_.entropy[s] = log_z - score_.total();
     return true;
 }
 
@@ -129,20 +134,12 @@ double Run::pairs_from(int64_t s, int64_t i, const double* before, const double*
         for (int64_t f = 0; f < K; ++f) {
             const double p = share_[static_cast<size_t>(k * K + f)] / all;
             if (joint) joint[f * K + k] = p;
-            if (i == 1) {
-                first[static_cast<size_t>(f)] += p;
-                expect(p, m_.first[f * K + k]);
-            }
+            if (i == 1) first[static_cast<size_t>(f)] += p;
             sum += p;
         }
         if (right) right[k] = sum;
-        expect(sum, unary(i)[k] + (i == n_ - 1 ? m_.end[k] : 0.0));
     }
-    for (int64_t f = 0; i == 1 && f < K; ++f) {
-        const double p = first[static_cast<size_t>(f)];
-        if (right) right[f - K] = p;
-        expect(p, unary(0)[f] + m_.start[f]);
-    }
+    if (right && i == 1) std::copy(first.begin(), first.end(), right - K);
     return most + std::log(all);
 }
 

@@ -5,6 +5,9 @@
 //   g_e[k] = log sum_j exp(a_e[j] + T[j, k]), g_0 = start: what comes before a segment of label k;
 //   a_e[k] = log sum_d exp(g_e-d[k] + W[e - d, d, k]), W the score of a segment;
 //   b_e[j] = log sum_k exp(T[j, k] + h_e[k]), h_e[k] = log sum_d exp(W[e, d, k] + b_e+d[k]).
+//
+// The entropy of a cut is that of its last segment given its end and label, together with the mean
+// of that of what comes before, and so on.
 #include <cmath>
 #include <numeric>
 
@@ -50,6 +53,9 @@ bool Run::segments(int64_t s, int worker, const LogTable& table, double* expecte
     double* const after = backward_off_.data();
     std::copy(m_.start, m_.start + K, entry_.data());
     begun[0] = settle(entry_.data(), K);
+    // Of what comes before an entry (n + 1, K), and before a segment that may be the last.
+    std::vector<double> entropy(ask_.entropy ? entry_.size() : 0), choices(static_cast<size_t>(K));
+    std::vector<double> more(static_cast<size_t>(L));
     int64_t dead = -1;  // the first boundary that no cut reaches
     for (int64_t e = 1; e <= n_; ++e) {
         if (!go_on(worker)) return false;
@@ -62,11 +68,17 @@ bool Run::segments(int64_t s, int worker, const LogTable& table, double* expecte
             }
             a[k] = log_sum(x, most);
             if (e == n_) a[k] += m_.end[k];
+            if (!ask_.entropy) continue;
+            for (int64_t d = 1; d <= most; ++d) {
+                more[static_cast<size_t>(d - 1)] = row(entropy, e - d, K)[k];
+            }
+            choices[static_cast<size_t>(k)] = entropy_of(x, more.data(), most);
         }
         if (!alive(a, K, e - 1) && dead < 0) dead = e - 1;
         ended[e] = begun[e - 1] + settle(a, K);
         if (e == n_) break;
         table.forward(a, row(entry_, e, K), scratch);
+        if (ask_.entropy) table.entropies(a, choices.data(), row(entropy, e, K), scratch);
         begun[e] = ended[e] + settle(row(entry_, e, K), K);
     }
     const double log_end = log_sum(row(forward_, n_, K), K), log_z = ended[n_] + log_end;
@@ -76,9 +88,8 @@ bool Run::segments(int64_t s, int worker, const LogTable& table, double* expecte
     }
     ask_.log_z[s] = log_z;
     if (ask_.size) segments_draw(s, table);
-    if (!ask_.both_ways()) return true;
-    std::vector<double> counts(ask_.entropy ? static_cast<size_t>(K * K) : 0);
-    double* const pairs = ask_.entropy ? counts.data() : expected;
+    if (ask_.entropy) ask_.entropy[s] = entropy_of(row(forward_, n_, K), choices.data(), K);
+    if (!back()) return true;
     backward_.resize(static_cast<size_t>((n_ + 1) * K));
     std::copy(m_.end, m_.end + K, row(backward_, n_, K));
     after[n_] = settle(row(backward_, n_, K), K);
@@ -113,19 +124,14 @@ bool Run::segments(int64_t s, int worker, const LogTable& table, double* expecte
                 const double y = largest == kNever ? 0.0 : std::exp(x[d - 1] - largest);
                 sum += y;
                 covered += y * factor;  // by segments from i that reach so far
-                expect(y * factor / left, (&weight(i, d))[k]);
                 if (joint) joint[(d - 1) * K + k] = y * factor / left;
                 p[(i + d - 1) * K + k] += covered;
             }
             h[k] = largest == kNever ? kNever : largest + std::log(sum);
-            if (i == 0) expect(covered / left, m_.start[k]);
         }
-        for (int64_t k = 0; i + 1 == n_ && k < K; ++k) {
-            expect(std::exp(row(forward_, n_, K)[k] - log_end), m_.end[k]);
-        }
-        if (i && pairs) {
+        if (i && expected) {
             const double apart = ended[i] + after[i + 1] - ended[n_];
-            table.add_joint(row(forward_, i, K), h, log_end + std::log(left) - apart, pairs,
+            table.add_joint(row(forward_, i, K), h, log_end + std::log(left) - apart, expected,
                             scratch, scratch + 2 * K);
         }
         for (int64_t d = most; joint && d < L; ++d) std::fill_n(joint + d * K, K, 0.0);
@@ -137,10 +143,6 @@ bool Run::segments(int64_t s, int worker, const LogTable& table, double* expecte
         const double all = whole(row(covered_, i, K));
         for (int64_t k = 0; k < K; ++k) ask_.marginals[(first_ + i) * K + k] = p[i * K + k] / all;
     }
-    if (!ask_.entropy) return true;
-    expect_all(counts, m_.transition);
-    for (size_t j = 0; expected && j < counts.size(); ++j) expected[j] += counts[j];
-    ask_.entropy[s] = log_z - score_.total();
     return true;
 }
 

@@ -11,7 +11,7 @@ Status Network::assign(const double* local, const double* messages, int threads,
     if (collected != kOk) return collected;
     std::fill(states, states + n_, int64_t{-1});
     std::vector<int64_t> open;
-    std::vector<uint8_t> seen(at(n_), 0);
+    std::vector<uint8_t> seen(at(n_), 0), walked(at(n_factors_), 0);
     std::vector<double> belief, best;
     for (int64_t root = 0; root < n_; ++root) {
         if (seen[at(root)]) continue;
@@ -33,6 +33,8 @@ Status Network::assign(const double* local, const double* messages, int threads,
                     });
                     for (int64_t x = 0; x < k; ++x) belief[at(x)] += rho_[at(f)] * best[at(x)];
                 }
+                if (walked[at(f)]) continue;
+                walked[at(f)] = 1;
                 for (int64_t c = first; c < factor_ptr_[at(f + 1)]; ++c) {
                     const int64_t u = edge_var_[at(c)];
                     if (seen[at(u)]) continue;

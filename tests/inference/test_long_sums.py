@@ -242,3 +242,19 @@ def test_longer_chains_of_scores_that_leave_nothing_but_rounding(seed: int) -> N
     for r in (second, segments):
         assert np.isfinite(r.marginals).all()
     np.testing.assert_allclose(second.marginals.sum(axis=1), 1.0, rtol=1e-15)
+
+
+@pytest.mark.parametrize("labels", [2, 4, 9])
+@pytest.mark.parametrize("size", [1.0, 1e2, 1e4, 1e7, 1e10])
+def test_entropy_of_large_scores(size: float, labels: int) -> None:
+    """Where one labelling is possible nothing is left to chance; else it is that of the chain."""
+    n, rng = 40, np.random.default_rng(labels)
+    for _ in range(10):
+        unary = size * rng.normal(size=(n, labels))
+        transition = size * rng.normal(size=(labels, labels))
+        exact = vs.infer(vs.Chain(unary, transition)).entropy()[0]
+        for name, r in longer(unary, transition).items():
+            assert abs(r.entropy()[0] - exact) <= 16 * EPS * n * size, name
+        only = np.where(np.arange(labels) == np.arange(n)[:, None] % labels, unary, -np.inf)
+        for name, r in longer(only, transition).items():
+            assert 0.0 <= r.entropy()[0] <= 16 * EPS * n * size, name

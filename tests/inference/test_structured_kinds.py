@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -236,3 +237,41 @@ def test_a_joint_that_two_passes_do_not_know_names_what_does() -> None:
         r.joint([0, 2])
     found = vs.infer(graph, method="junction_tree").joint([0, 2])
     assert found.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_factors_that_share_no_variable_decide_their_own(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    graph = vs.FactorGraph([2] * 11)
+    graph.add_many(np.arange(11)[:, None], rng.normal(size=(11, 2)))
+    graph.add(vs.factors.Tree([(0, 1), (0, 2), (1, 2), (2, 1)], [7, 0, 3, 9]))
+    graph.add(vs.factors.Budget(1, 5, 8, budget=1))
+    graph.add([2, 10], rng.normal(size=(2, 2)))
+    evidence = {5: 1} if seed % 2 else {}
+    d = vs.decode(graph, evidence=evidence)
+    exact = vs.decode(as_tables(graph), evidence=evidence)
+    np.testing.assert_array_equal(d.states, exact.states)
+    assert d.score == pytest.approx(exact.score, rel=1e-14)
+    with pytest.raises(vs.InfeasibleError):
+        vs.decode(graph, evidence={7: 0, 0: 0})
+
+
+def test_best_is_asked_once_for_all_variables_of_a_factor() -> None:
+    calls = []
+
+    class Counting(vs.factors.Xor):
+        def best(self, messages: np.ndarray) -> tuple[float, np.ndarray]:
+            calls.append(len(messages))
+            return super().best(messages)
+
+        def max_marginals(self, messages: np.ndarray) -> Any:
+            return NotImplemented
+
+    k = 60
+    graph = vs.FactorGraph([2] * k)
+    scores = np.random.default_rng(0).normal(size=(k, 2))
+    graph.add_many(np.arange(k)[:, None], scores)
+    graph.add(Counting(*range(k)))
+    d = vs.decode(graph)
+    assert np.flatnonzero(d.states).tolist() == [int((scores[:, 1] - scores[:, 0]).argmax())]
+    assert len(calls) <= 4, "at most two for the first variable, and one for all"

@@ -163,3 +163,33 @@ def test_refusals() -> None:
         vs.gain(pairs, [edge, 0.5], vs.infer(pairs))
     with pytest.raises(ValueError, match="does not fit variables"):
         vs.gain(graph, Feature((0,), (2,), 1.0), r)
+
+
+def test_tiny_probabilities_beside_structured_factors() -> None:
+    """Beliefs of two passes that doubles do not hold are read from the messages."""
+
+    def build(structured: bool, cycle: bool) -> tuple[vs.FactorGraph, list[int]]:
+        rng = np.random.default_rng(7)
+        g = vs.FactorGraph([2] * 6)
+        for pair in ((0, 1), (1, 2), (2, 0))[: 3 if cycle else 2]:
+            g.add(pair, rng.normal(size=(2, 2)))
+        xor = vs.factors.Xor(2, 3, 4)
+        g.add(xor if structured else xor.scope, None if structured else xor.table([2, 2, 2]))
+        for variable, score in ((5, 1500.0), (0, 900.0), (4, -1200.0)):
+            g.add([variable], [0.0, score])
+        n = g.n_factors
+        for variable, state in ((5, 0), (0, 0), (4, 1), (3, 0), (1, 0)):
+            g.add_feature([variable], [state], 2000.0)
+        return g, list(range(n, g.n_factors))
+
+    for cycle in (False, True):
+        found = {}
+        for structured in (False, True):
+            g, features = build(structured, cycle)
+            first = list(range(features[0]))
+            result = vs.infer(g, factors=first)
+            assert result.exact
+            found[structured] = vs.gain(g, features, result)
+            assert set(vs.relax(g, first=first).factors) >= {features[0]}
+        assert found[True][0] == pytest.approx(500.0, rel=1e-12)
+        np.testing.assert_allclose(found[True], found[False], rtol=1e-9)

@@ -139,6 +139,17 @@ def decode_passes(
     model: FactorGraph, evidence: dict[int, Any], workers: int, watch: Watch
 ) -> MaxProduct:
     """Return the best configuration of a graph without cycles."""
+    task = LoopyCall.of(model, evidence, watch)
+    native = task.network.native
+    if np.bincount(native.scope, minlength=1).max() < 2:
+        # No two factors share a variable: each decides its own, and no message is of use.
+        with Held(task.network, watch) as native:
+            native.weigh(None)
+            dead, states, score = native.assign(
+                task.local, np.zeros(native.entries), workers, watch.left(), watch.late
+            )
+        if dead < 0 and score > -np.inf:
+            return MaxProduct(states, score + task.network.constant, True, None)
     return decode(model, _passes(model), evidence, workers, watch)._replace(converged=True)
 
 

@@ -302,6 +302,18 @@ class MessageState:
         """Return the belief of every factor that sends messages, by its index."""
         return of_factors(model, *self._asked(model)[:2])
 
+    def log_beliefs(self, model: FactorGraph) -> Array | None:
+        """Return the logarithms of all beliefs, flat; None where edges have weights."""
+        if self.rho is not None:
+            return None
+        native = (self.network or network_of(model)).native
+        size, first = np.diff(native.edge_at), native.edge_at[:-1]
+        entry = np.repeat(native.at[native.scope] - first, size) + np.arange(len(self.messages))
+        belief = self.local + np.bincount(entry, self.messages, len(self.local))
+        start = native.at[:-1]
+        mass = np.logaddexp.reduceat(belief, start) if len(start) else start
+        return np.asarray(belief - np.repeat(mass, np.diff(native.at)))
+
     def incoming(self, model: FactorGraph) -> dict[int, Array]:
         """Return the messages (k, 2) to every structured factor, by its index."""
         return self._asked(model)[2]

@@ -283,6 +283,13 @@ class TreesApart:
         inner = trees.state.joints(parts.trees)
         return found | {int(parts.of_trees[i]): table for i, table in inner.items()}
 
+    def log_beliefs(self, model: FactorGraph) -> Array:
+        """Return the logarithms of all marginals, flat."""
+        parts, core, trees = self._apart(model)
+        own = np.repeat(parts.inside, model.cards)
+        inner = _joints.log_marginals(core, None, self.limit)
+        return np.where(own, inner, trees.state.log_beliefs(parts.trees))
+
     def incoming(self, model: FactorGraph) -> dict[int, Array]:
         """Return the messages (k, 2) to every structured factor of the trees, by its index."""
         parts, _, trees = self._apart(model)

@@ -89,6 +89,9 @@ class AskedJoints:
 
     def log_beliefs(self) -> Floats:
         """Return the logarithms of all beliefs, flat; of the numbers where nothing tells more."""
+        if self.exact and self._loopy:
+            own = self.result.state.log_beliefs(self.result.part())
+            return self.log_of(self.result.flat_marginals()) if own is None else own
         if self.deeper and not self._linked:
             return log_beliefs(self._with_evidence())
         if self.deeper:

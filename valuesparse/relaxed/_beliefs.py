@@ -218,7 +218,7 @@ class Beliefs:
         tiny = NO_TINY
         if low.size:
             tiny = Tiny(low, self._log_rows(scopes[low], shape, known[low]))
-            if not self.exact:
+            if self._loopy or not self.exact:
                 self._note(self._zeros_of(tiny.log_p, scopes[low], shape))
         return TableGroup(at, table, joint, exact, tiny)
 
@@ -234,8 +234,9 @@ class Beliefs:
         """Return what a reason says of the zeros: nothing where there are none."""
         if not self.zeros:
             return ""
+        by = "two passes" if self.exact else self.result.method
         return (
-            f", as far as {self.result.method} can tell: for {self.zeros} of them it has a belief "
+            f", as far as {by} can tell: for {self.zeros} of them it has a belief "
             "of zero, which may be one below 2.3e-308"
         )
 
@@ -446,7 +447,7 @@ class Beliefs:
         for side, mask in enumerate((~many, many)):
             cells = np.where(mask, held.many, -np.inf)
             found[held.many_rows, side] = np.logaddexp.reduce(cells, axis=1)
-        if not self.exact:
+        if self._loopy or not self.exact:
             # A sum may have lost a term that is no zero: beliefs tell, and the sum does not.
             scopes = block.scopes[rows]
             zero = self._has_zero()[scopes].any(axis=1)
