@@ -426,8 +426,7 @@ calibration_max_trials : optional
         return tagger
 
     def _tagger_of(self, model: bytes, most: int | None) -> Tagger:
-        rules = {"constraints": self.constraints, "forbidden": self.forbidden}
-        tagger = Tagger(**rules, max_labels=most)
+        tagger = Tagger(constraints=self.constraints, forbidden=self.forbidden, max_labels=most)
         tagger.open_inmemory(model)
         self._told = repr((self.constraints, self.forbidden))  # lists may change in place
         return tagger

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from valuesparse.inference import _certified, _forest
 from valuesparse.inference._pieces import owner_of, sizes_of
 from valuesparse.models import Chain, Tree
-from valuesparse.results._certificate import Proof, interval
+from valuesparse.results._certificate import Proof, interval, over_rows
 
 __all__ = ["ends_of", "local", "own_scores"]
 
@@ -27,7 +27,7 @@ def local(
     wanted: Mask,
     block: int,
     workers: int,
-    take: Callable[[Integers, Array], None],
+    take: Callable[[slice | Integers, Array], None],
 ) -> Proof:
     """Give marginals of some variables' own scores, some rows at a time, and return their proof.
 
@@ -54,21 +54,24 @@ def local(
     for first in range(0, n, block):
         rows = slice(first, min(first + block, n))
         scores = own_scores(model, rows, ends)
-        top = scores.max(axis=1, initial=-np.inf)
+        top = over_rows(np.maximum, scores)
         if np.isneginf(top).any():
             _forest.log_z(model, workers)  # raises the error that names where nothing is left
-        own = np.flatnonzero(wanted[rows])
-        if own.size == 0:
+        some = np.flatnonzero(wanted[rows])
+        if some.size == 0:
             continue
-        if own.size < top.size:
-            scores, top = scores[own], top[own]
-        own += first
-        weights = np.exp(scores - top[:, None])
-        sums = weights.sum(axis=1)
+        own: slice | Integers = rows  # slices are not copied
+        if some.size < top.size:
+            scores, top, own = scores[some], top[some], some + first
+        scores -= top[:, None]
+        weights = np.exp(scores, out=scores)
+        sums = over_rows(np.add, weights)
         mass[own] = top + np.log(sums)
-        marginals = (weights / sums[:, None]).astype(model.dtype)
+        weights /= sums[:, None]
+        marginals = weights.astype(model.dtype, copy=False)
         lower, upper = interval(marginals, radius[own], slack[own])
-        error[own] = np.maximum(marginals - lower, upper - marginals).max(axis=1, initial=0.0)
+        above, below = upper - marginals, marginals - lower
+        error[own] = over_rows(np.maximum, np.maximum(above, below, out=above))
         take(own, marginals)
     base = np.bincount(owner, weights=mass, minlength=count)
     edges = np.maximum(sizes - 1, 0)
