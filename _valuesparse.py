@@ -79,9 +79,14 @@ class _Closed(io.TextIOBase):
 
 
 def _prepare_streams() -> None:
-    """Put something in the place of streams that are closed, and of the one of notes."""
+    """Put something in the place of streams that are closed, and of the one of notes.
+
+    A character that the encoding of the standard output lacks is written by its number.
+    """
     if sys.stdout is None:
         sys.stdout = _Closed()
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
     if not isinstance(sys.stderr, Unheard):
         stream = io.StringIO() if sys.stderr is None else sys.stderr
         sys.stderr = cast("IO[str]", Unheard(stream))

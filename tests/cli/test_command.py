@@ -29,7 +29,8 @@ NETWORK = "MARKOV\n2\n2 2\n1\n2 0 1\n4\n0.1 0.2 0.3 0.4\n"
 
 
 def valuesparse(*arguments: object, **env: str) -> subprocess.CompletedProcess[str]:
-    return run(COMMAND, *map(str, arguments), timeout=300, PYTHONIOENCODING="utf-8", **env)
+    env = {"PYTHONIOENCODING": "utf-8", **env}
+    return run(COMMAND, *map(str, arguments), timeout=300, **env)
 
 
 def output(*arguments: object) -> str:
@@ -72,6 +73,24 @@ def test_version_and_help() -> None:
     assert output("--version").startswith("valuesparse, version ")
     for command in ("solve", "info", "train", "tag", "eval", "dump", "convert", "tune", "demo"):
         assert f"Usage: valuesparse {command} " in output(command, "--help")
+
+
+def test_what_the_standard_output_cannot_write_is_no_error(tmp_path: Path) -> None:
+    source, plot = tmp_path / "a.conll", tmp_path / "plot.png"
+    source.write_text("a \u540d\nb \u03b6\n\n", encoding="utf-8")
+    np.savez(tmp_path / "m.npz", transition=np.zeros((2, 2)))
+    np.savez(tmp_path / "d.npz", unary=np.zeros((3, 2)))
+    tune = ("tune", tmp_path / "m.npz", tmp_path / "d.npz", "-z", "0.5", "-t", 1, "-o", plot)
+    for command, said in (
+        (("--help",), r"Measure which \u03b6 suits"),
+        (("tune", "--help"), r"\u03b6"),
+        (("eval", source, source), r"\u540d"),
+        (tune, r"\u03b6 = 0.5"),
+    ):
+        done = valuesparse(*command, PYTHONIOENCODING="iso8859-5")  # Cyrillic, else ASCII
+        assert "Traceback" not in done.stderr
+        assert said in done.stdout, done.stderr
+    assert plot.exists()
 
 
 HELP = """

@@ -36,7 +36,8 @@ def test_the_corpus_is_the_one_we_report_on() -> None:
 def test_demo(tmp_path: Path) -> None:
     plot = tmp_path / "plot.png"
     result = run(
-        "--sentences", "400", "--output", str(plot), "--zeta", "0.9", "--zeta", "0.5", "--show", "2"
+        "--sentences", "400", "--output", str(plot), "--zeta", "0.9", "--zeta", "0.5",
+        "--show", "2", "--tol", "0.01", "--tol", "1e-14",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     text = result.output
@@ -47,6 +48,8 @@ def test_demo(tmp_path: Path) -> None:
     for zeta in ("0.9", "0.5"):
         row = next(r for r in rows if r[:3] == ["ζ", "=", zeta])
         assert 90 < float([x for x in row[3:] if x != "◀"][3]) <= 100
+    assert any(r[:3] == ["tol", "=", "0.01"] for r in rows)
+    assert "Not measured: tol = 1e-14. Rounding leaves" in " ".join(text.split())
     differ = re.search(r"differ by at most\s+(\S+?)\.\n", text)
     assert differ
     assert float(differ.group(1)) < 1e-10

@@ -107,6 +107,32 @@ def test_predict_does_not_write_over_the_model(model: Path, tmp_path: Path) -> N
     assert model.read_text() == "x"
 
 
+@pytest.mark.parametrize("named", ["itself", "symbolic link", "hard link"])
+def test_predict_does_not_write_over_its_input(model: Path, tmp_path: Path, named: str) -> None:
+    source = other = tmp_path / "a.conllu"
+    write_conll(GOLD, source)
+    if named != "itself":
+        other = tmp_path / "b.conllu"
+        (other.symlink_to if named == "symbolic link" else other.hardlink_to)(source)
+    before = source.read_bytes()
+    for read, written in ((source, other), (other, source)):
+        result = run("predict", model, read, "-o", written)
+        assert result.exit_code == 1
+        assert f"--output: {written} is the input, and would be lost" in result.output
+        assert source.read_bytes() == before
+
+
+def test_a_model_and_its_checkpoint_are_two_files(tmp_path: Path) -> None:
+    source, model = tmp_path / "a.conllu", tmp_path / "m"
+    write_conll(GOLD, source)
+    (tmp_path / "folder").mkdir()
+    for name in (model, tmp_path / "folder" / ".." / "m"):
+        result = run("train", source, "-o", model, "--checkpoint", name)
+        assert result.exit_code == 1
+        assert f"checkpoint: {name} is the model, and would be lost" in result.output
+        assert not model.exists()
+
+
 def test_predict_into_a_folder(model: Path, tmp_path: Path) -> None:
     sources = [tmp_path / "a.conllu", tmp_path / "b.conllx"]
     for source in sources:

@@ -98,6 +98,32 @@ def test_messages_name_the_file_once_and_the_function(tmp_path: Path, monkeypatc
     assert not model.exists()
 
 
+def test_labels_that_break_a_scheme_are_named_with_their_file(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.conll", tmp_path / "bad.conll"
+    good.write_text("a O\n\nb S-X\n\n")
+    bad.write_text("c O\n\na O\nb B-X\nc O\n\n")
+    for files, name, number in (((good, bad), "bad", 2), ((bad, good), "bad", 2)):
+        result = run("train", *files, "-o", tmp_path / "m", "--constraints", "BIOES")
+        assert result.exit_code == 1, result.output
+        assert result.stderr == (
+            f"Error: {name}.conll: sentence {number}, token 3: 'O' after 'B-X', which "
+            "constraints='BIOES' forbids; correct the labels or the constraint\n"
+        )
+
+
+def test_models_of_many_labels_are_asked_for(tmp_path: Path) -> None:
+    source, model = tmp_path / "a.crfsuite.txt", tmp_path / "m.crfsuite"
+    source.write_text("".join(f"T{i}\ta{i % 3}\n\n" for i in range(1100)))
+    assert run("train", source, "-o", model, "-q", "-p", "max_iterations=1").exit_code == 0
+    tune = ("tune", model, source, "-t", 1, "-z", 0.5, "--tokens", 9, "-o", tmp_path / "a.png")
+    for command in (("dump", model), ("tag", model, source, "--marginals", "none"), tune):
+        result = run(*command)
+        assert (result.exit_code, "--max-labels 1100" in result.stderr) == (1, True), result.output
+        result = run(*command, "--max-labels", 1100)
+        assert result.exit_code == 0, result.output
+        assert result.stdout
+
+
 FULL = """
 import resource, sys
 from click.testing import CliRunner

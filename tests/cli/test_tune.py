@@ -237,6 +237,31 @@ def test_budgets(arrays: tuple[Path, Path], tmp_path: Path) -> None:
     assert rows_of(result.output)  # what was measured is shown all the same
 
 
+def test_tolerances_that_cannot_be_proved_are_left_out(
+    arrays: tuple[Path, Path], tmp_path: Path
+) -> None:
+    options = [*arrays, "-z", "0.5", "-t", "1", "-o", tmp_path / "plot.png"]
+    result = run(*options, "--tol", "0.1", "--tol", "1e-15", "--tol", "1e-16")
+    assert "Not measured: tol = 1e-15, tol = 1e-16. Rounding" in " ".join(result.output.split())
+    assert list(rows_of(result.output)) == ["exact", "ζ = 0.5", "tol = 0.1"]
+    result = run(*options, "--tol", "1e-15")
+    assert list(rows_of(result.output)) == ["exact", "ζ = 0.5"]
+
+
+def test_a_plot_that_cannot_be_written_costs_no_table(
+    arrays: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(rows: object, path: Path, **_: object) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr("valuesparse.cli._plots.write_tradeoff", full)
+    plot = tmp_path / "plot.png"
+    result = run(*arrays, "-z", "0.5", "-o", plot)
+    assert (result.exit_code, result.stderr) == (1, f"Error: {plot}: No space left on device\n")
+    assert list(rows_of(result.output)) == ["exact", "ζ = 0.5", "tol = 0.1", "tol = 0.01",
+                                            "tol = 0.001"]  # fmt: skip
+
+
 @pytest.mark.parametrize(("steady", "said"), [(True, False), (False, True)])
 def test_a_busy_machine_is_noticed(
     arrays: tuple[Path, Path],
@@ -349,6 +374,9 @@ def test_errors_are_one_line(arrays: tuple[Path, Path], tmp_path: Path) -> None:
     np.savez(wrong, scores=[1.0])
     damaged = tmp_path / "damaged.npz"
     damaged.write_bytes(data.read_bytes()[:100])
+    strange = [tmp_path / "large.npz", tmp_path / "negative.npz"]
+    for path, label in zip(strange, (6, -2), strict=True):
+        np.savez(path, unary=np.zeros((2, 6)), gold=[-1, label])
     single = tmp_path / "single.npz"
     with single.open("wb") as file:
         np.save(file, np.zeros(3))
@@ -375,6 +403,8 @@ def test_errors_are_one_line(arrays: tuple[Path, Path], tmp_path: Path) -> None:
         ((model, damaged), "Error: damaged.npz cannot be used as .npz"),
         ((model, single), "one array, not several"),
         ((model, short), "Error: short.npz: gold must be integers of shape (2,)"),
+        ((model, strange[0]), "large.npz: gold[1] is 6, which is no label from 0 to 5; write -1"),
+        ((model, strange[1]), "Error: negative.npz: gold[1] is -2, which is no label"),
         ((model, empty), "Error: empty.npz: there is no sequence in it"),
         ((imaginary, data), "transition must hold real numbers, got an array of dtype complex128"),
         ((model, text_only), "unary must hold real numbers, got an array of dtype <U1"),
@@ -389,6 +419,7 @@ def test_errors_are_one_line(arrays: tuple[Path, Path], tmp_path: Path) -> None:
         ((text, data), "go together"),
         ((model, data, "--tags", "upos"), "are for words"),
         ((model, data, "--features", "words"), "are for words"),
+        ((model, data, "--max-labels", "9"), "is for CRFsuite models"),
         ((model, data, "--zeta", "2"), "zeta"),
         ((model, data, "--time-budget", "0"), "time-budget"),
         ((model, data, "-o", "no/such/folder/x.png"), "folder"),

@@ -324,6 +324,29 @@ def test_lines_that_end_with_carriage_returns_are_refused(
     assert tag_corpus(model, [source], tmp_path / "right", input_format=kind).tokens
 
 
+def test_a_file_is_tagged_in_place_where_nothing_is_lost(model: Path, tmp_path: Path) -> None:
+    conll, tsv = tmp_path / "a.conll", tmp_path / "a.tsv"
+    conll.write_text("a X\n")
+    tag_file(model, conll, conll)
+    assert conll.read_text().startswith("a X ")
+    tsv.write_text("word\ttag\na\tX\n")
+    tag_file(model, tsv, tsv)
+    assert tsv.read_text().startswith("word\ttag\tpredicted\tprobability\na\tX\t")
+    link = tmp_path / "link.crfsuite.txt"
+    attributes = tmp_path / "a.crfsuite.txt"
+    attributes.write_text("X\tw=a\n")
+    link.hardlink_to(attributes)
+    for path, target, kind in (
+        (attributes, attributes, None), (attributes, link, None), (tsv, tsv, "jsonl"),
+        (conll, conll, "tsv"),
+    ):  # fmt: skip
+        before = path.read_bytes()
+        problem = rf"{target.name} is the input, of which not all is written, and would be lost"
+        with pytest.raises(ValueError, match=problem):
+            tag_file(model, path, target, output_format=kind)
+        assert path.read_bytes() == before
+
+
 def test_damaged_files_are_named(model: Path, tmp_path: Path) -> None:
     (tmp_path / "a.conll").write_text("a\n")
     damaged = tmp_path / "m.crfsuite"

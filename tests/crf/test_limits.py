@@ -16,7 +16,7 @@ import pytest
 from corpus_files import as_conll, make_model, sentences
 
 from valuesparse.corpora import _blocks, _text
-from valuesparse.crf import tag_corpus, train_corpus
+from valuesparse.crf import tag_corpus, tag_file, train_corpus
 from valuesparse.crf.corpora import _formats, _parquet, _shard
 from valuesparse.crf.corpora._reader import Extraction, Reader, line_format
 from valuesparse.crf.corpora._regex import longest_text
@@ -47,6 +47,34 @@ def test_a_line_has_so_many_columns(apart: str, tmp_path: Path) -> None:
     path.write_text("\t".join(["a"] * 4097) + "\n")
     with pytest.raises(ValueError, match=r"a\.tsv: the first line has more than 4,096 columns"):
         list(Reader(path, "tsv", WORDS))
+
+
+@pytest.mark.parametrize(
+    ("kind", "marginals", "most"),
+    [("conll", "best", 2047), ("tsv", "none", 4094), ("conllu", "best", 2047),
+     ("attributes", "best", 2047)],
+)  # fmt: skip
+def test_label_sequences_fit_into_the_columns_of_a_line(
+    kind: str, marginals: str, most: int, model: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / f"a.{kind}"
+    path.write_text("word\ttag\n" * (kind == "tsv") + LINES[kind])
+    options = {"input_format": kind, "marginals": marginals}
+    for n in (most + 1, 10**14):
+        problem = rf"{n:,}, and columns of {kind} have room for {most:,}"
+        with pytest.raises(ValueError, match=problem):
+            tag_file(model, path, tmp_path / "out", n_best=n, **options)
+        with pytest.raises(ValueError, match=problem):
+            tag_corpus(model, path, tmp_path / "folder", n_best=n, **options)
+    assert not (tmp_path / "out").exists()
+    if kind == "conll":
+        tag_file(model, path, tmp_path / "out.conll", n_best=most)
+        [sentence] = Reader(tmp_path / "out.conll", None, WORDS)
+        assert len(sentence.rows[0]) == 4096
+        # Objects have as many label sequences as there are.
+        tag_file(model, path, tmp_path / "out.jsonl", n_best=10**14)
+        found = json.loads((tmp_path / "out.jsonl").read_text())
+        assert len(found["n_best"]) == len({tuple(one["labels"]) for one in found["n_best"]}) > 1
 
 
 @pytest.mark.parametrize("packed", [False, True])

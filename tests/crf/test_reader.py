@@ -211,6 +211,25 @@ def test_tsv_whose_first_line_names_no_column(tmp_path: Path) -> None:
     assert sentence.labels == ["O"]
 
 
+@pytest.mark.parametrize("space", list("\u00a0\u2009\u3000\u0085\u2028\x0b\x0c\x1c"))
+def test_only_spaces_and_tabs_part_words(space: str, tmp_path: Path) -> None:
+    word = f"10{space}000"
+    text = f"  {word}  NUM \n{space} X\nend{space} {space}Y\n"
+    wanted = [[word, "NUM"], [space, "X"], [f"end{space}", f"{space}Y"]]
+    assert [s.rows for s in read(text.encode(), "conll")] == [wanted]
+    [sentence] = read(f"{word}\t a \t {space}\n".encode(), "text", labelled=False)
+    assert sentence.rows == [[word], ["a"], [space]]
+    path = tmp_path / "data"
+    path.write_text(f"{space}\tw={space}\nN\tw=a\tb\n")  # a label, not a blank line
+    assert kind_of(path) == "attributes"
+
+
+def test_a_word_that_is_empty_is_said_to_be() -> None:
+    for kind, text in (("tsv", "word\ttag\n\tO\n"), ("conll", "\tO\n")):
+        with pytest.raises(TextFormatError, match="sentence: no column 1, the word: it is empty"):
+            read(text.encode(), kind)
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [

@@ -158,10 +158,14 @@ def name_of(zeta: float) -> str:
     return f"ζ = {zeta:g}"
 
 
-def _provable(chain: vs.Chain, tols: Sequence[float]) -> list[float]:
-    """Return the tolerances that can be proved for a chain."""
+def provable(chain: vs.Chain, tols: Sequence[float]) -> tuple[list[float], str | None]:
+    """Return the tolerances that can be proved for a chain, and a sentence on the others if any."""
     least = floor_of(chain)
-    return [tol for tol in tols if tol >= least]
+    found = [tol for tol in tols if tol >= least]
+    if len(found) == len(tols):
+        return found, None
+    others = ", ".join(f"tol = {tol:g}" for tol in tols if tol < least)
+    return found, f"Not measured: {others}. Rounding leaves {least:.2e} or more to prove here."
 
 
 def compare(
@@ -238,7 +242,7 @@ class Ladder:
     ) -> None:
         self.chain = chain
         if tols is None:
-            tols = _provable(chain, TOLS)
+            tols, _ = provable(chain, TOLS)
         self.zetas = [None, *(float(zeta) for zeta in zetas), *[None] * len(tols)]
         self.tols = [None, *[None] * len(zetas), *(float(tol) for tol in tols)]
         self.functions: dict[str, Callable[[], Any]] = {

@@ -20,6 +20,7 @@ __all__ = [
     "FloatRange",
     "as_writable",
     "constraints_option",
+    "max_labels_option",
     "plot_option",
     "quiet_option",
     "shards_options",
@@ -106,6 +107,14 @@ def constraints_option(verb: str, default: str | None = None) -> Callable[[Comma
         "--constraints", type=click.Choice(names),
         help=f"{verb} so that no labels break this scheme, as I-PER after O does in BIO.{more}",
     )  # fmt: skip
+
+
+def max_labels_option(command: Command) -> Command:
+    """Add ``--max-labels``."""
+    return click.option(
+        "--max-labels", type=click.IntRange(min=1), metavar="N",
+        help="The most labels that MODEL may have. [default: 1024, more where its file is large]",
+    )(command)  # fmt: skip
 
 
 def shards_options(shards: str) -> Callable[[Command], Command]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from valuesparse.cli._measure import Rival, Row
 from valuesparse.cli._report import ENOUGH
@@ -19,8 +19,17 @@ _MUTED = "#6b7785"
 _RIVAL = "#c2410c"
 _ZETA, _TOL = "#2563eb", "#be185d"
 _DPI = 150
-# Places of the name of a point: whether to its right, and how far up in points.
-_SIDES = ((False, 3), (True, -14), (False, -16), (True, 6), (False, 20), (True, -30))
+# Places of the name of a point, the first that is free: before, after or above it, and how far up
+# in points of 1/72 inch.
+_PLACES = (
+    ("right", 3), ("left", -14), ("right", -16), ("left", 6), ("center", 9), ("right", 20),
+    ("left", 20), ("center", -24), ("right", -30), ("left", -30),
+)  # fmt: skip
+# The size of a note of two lines, and half of that of a point's marker.
+_NOTE = (95, 26)
+_HALF = 6
+
+Box: TypeAlias = "tuple[float, float, float, float]"
 
 
 def write_tradeoff(
@@ -105,21 +114,29 @@ def _draw_speed(axes: Axes, rows: Sequence[Row], best: Row, rival: Rival | None)
     if bounded:
         axes.plot(*zip(*map(point, [exact, *bounded]), strict=True), color=_TOL, linewidth=1.6,
                   zorder=2)  # fmt: skip
+    diamonds: Any = None
     for row in bounded:
-        axes.scatter(*point(row), s=110, marker="D", color=_TOL, zorder=4, edgecolor="white")
+        diamonds = axes.scatter(
+            *point(row), s=110, marker="D", color=_TOL, zorder=4, edgecolor="white", label="tol"
+        )
+    marks: list[Any] = []
     for row, colour in zip(sparse, _colours(len(sparse)), strict=True):
         chosen = row is best
-        axes.scatter(
-            *point(row), s=210 if chosen else 110, color=colour, zorder=4,
+        marks.append(axes.scatter(
+            *point(row), s=210 if chosen else 110, color=colour, zorder=4, label=row.name,
             edgecolor=_INK if chosen else "white", linewidth=2 if chosen else 1,
-        )  # fmt: skip
+        ))  # fmt: skip
     axes.scatter(1, shelf, marker="*", s=340, color=_INK, zorder=5)
-    _note(axes, "our exact\n" + _thousands(exact.speed), (1, shelf), (0, 14), _INK)
+    notes: list[tuple[float, str, int, str]] = [
+        (1, f"our exact\n{_thousands(exact.speed)}", 14, _INK)
+    ]
     if rival is not None:
         slow, core = rival.speed / exact.speed, rival.core_speed / exact.speed
         axes.scatter([slow, core], [shelf] * 2, marker="s", s=80, color=_RIVAL, zorder=5)
-        _note(axes, "its C core\n" + _thousands(rival.core_speed), (core, shelf), (0, 50), _RIVAL)
-        _note(axes, "python-crfsuite\n" + _thousands(rival.speed), (slow, shelf), (0, 88), _RIVAL)
+        notes += [
+            (core, f"its C core\n{_thousands(rival.core_speed)}", 50, _RIVAL),
+            (slow, f"python-crfsuite\n{_thousands(rival.speed)}", 88, _RIVAL),
+        ]
 
     axes.set_yscale("log")
     axes.set_ylim(10.0 ** (low - 0.75), 10.0**high)
@@ -128,12 +145,22 @@ def _draw_speed(axes: Axes, rows: Sequence[Row], best: Row, rival: Rival | None)
     axes.set_yticks([], minor=True)
     axes.set_xlim(-0.06, max(row.speed / exact.speed for row in rows) * 1.12)
     # Where limits are known: what overlaps depends on them.
-    names = [(*point(row), row.name, row is best) for row in sparse]
+    taken = [_note(axes, text, (x, shelf), up, colour) for x, text, up, colour in notes]
+    taken += [_around(_on_paper(axes, point(row))) for row in rows]
+    named = [(row.name, row, mark) for row, mark in zip(sparse, marks, strict=True)]
     if bounded:  # they lie close together: one name for all
         fastest = max(bounded, key=lambda row: row.speed)
-        name = fastest.name if fastest is best else "tol"
-        names.append((*point(fastest), name, fastest is best))
-    _label_points(axes, names, (1, shelf))
+        named.append((fastest.name if fastest is best else "tol", fastest, diamonds))
+    named.sort(key=lambda one: one[1] is not best)  # the one to point out has the first choice
+    left = [
+        mark
+        for name, row, mark in named
+        if not _label(axes, _on_paper(axes, point(row)), name, taken, chosen=row is best)
+    ]
+    if left:  # no place is free beside them: their colours are named
+        handles = [mark for mark in [*marks, diamonds] if mark in left]
+        axes.legend(handles=handles, loc="best", fontsize=10, labelcolor=_INK,
+                    ncols=1 + len(handles) // 15)  # fmt: skip
     axes.set_xlabel("speed-up over our exact (×)", fontsize=11, color=_INK)
     axes.set_title("Tags that differ from exact inference's", fontsize=12, loc="left", color=_INK)
 
@@ -189,7 +216,8 @@ def _by_zeta(rows: Sequence[Row]) -> list[Row]:
 
 
 def _zeta_axis(axes: Axes, sparse: Sequence[Row]) -> None:
-    axes.set_xticks(range(len(sparse)), [f"{row.zeta:g}".lstrip("0") or "0" for row in sparse])
+    names = [f"{row.zeta:g}".lstrip("0") or "0" for row in sparse]
+    axes.set_xticks(range(len(sparse)), names, rotation=45 if len(names) > 10 else 0)
 
 
 def _colours(count: int) -> list[Any]:
@@ -199,45 +227,58 @@ def _colours(count: int) -> list[Any]:
     return [colormaps["viridis"](0.1 + 0.8 * i / max(1, count - 1)) for i in range(count)]
 
 
-def _note(
-    axes: Axes, text: str, at: tuple[float, float], offset: tuple[float, float], colour: str
-) -> None:
-    """Write beside a point, `offset` in points of 1/72 inch."""
+def _note(axes: Axes, text: str, at: tuple[float, float], up: int, colour: str) -> Box:
+    """Write above a point, `up` in points of 1/72 inch; return what the note covers."""
+    x, y = _on_paper(axes, at)
+    width, height = _NOTE
+    left = x if x + width < _inside(axes)[2] else x - width
     axes.annotate(
-        text, at, xytext=offset, textcoords="offset points", fontsize=10, color=colour,
-        ha="left" if offset[0] >= 0 else "right", va="bottom", linespacing=1.25,
+        text, at, xytext=(0, up), textcoords="offset points", fontsize=10, color=colour,
+        ha="left" if left == x else "right", va="bottom", linespacing=1.25,
     )  # fmt: skip
+    return left, y + up, left + width, y + up + height
 
 
-def _label_points(
-    axes: Axes,
-    points: Sequence[tuple[float, float, str, bool]],
-    exact: tuple[float, float],
-) -> None:
-    """Name the points, each on the first of some sides on which it covers no other name."""
-    per_point = _DPI / 72
-    edge = axes.transAxes.transform((0, 0))[0] / per_point
-    # The area that the note on exact inference covers.
-    exact_x, exact_y = axes.transData.transform(exact) / per_point
-    taken = [(exact_x, exact_y + 14, exact_x + 95, exact_y + 40)]
-    for x, y, name, chosen in points:
-        size = 12.0 if chosen else 10.5
-        at_x, at_y = axes.transData.transform((x, y)) / per_point
-        width = 0.62 * size * len(name)
-        for right, dy in _SIDES:
-            left = at_x + 11 if right else at_x - 11 - width
-            box = (left, at_y + dy, left + width, at_y + dy + 1.2 * size)
-            if left > edge and not any(_overlap(box, other) for other in taken):
-                break
-        taken.append(box)
-        axes.annotate(
-            name, (x, y), xytext=(11 if right else -11, dy), textcoords="offset points",
-            ha="left" if right else "right", va="bottom",
-            fontsize=size, fontweight="bold" if chosen else "normal", color=_INK, zorder=6,
-        )  # fmt: skip
+def _on_paper(axes: Axes, at: tuple[float, float]) -> tuple[float, float]:
+    """Return where a point is drawn, in points of 1/72 inch."""
+    x, y = axes.transData.transform(at) * (72 / _DPI)
+    return float(x), float(y)
 
 
-def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> bool:
+def _around(at: tuple[float, float]) -> Box:
+    """Return what the marker of a point covers."""
+    x, y = at
+    return x - _HALF, y - _HALF, x + _HALF, y + _HALF
+
+
+def _inside(axes: Axes) -> Box:
+    """Return the area of the axes, in points of 1/72 inch."""
+    (left, bottom), (right, top) = axes.transAxes.transform([(0, 0), (1, 1)]) * (72 / _DPI)
+    return float(left), float(bottom), float(right), float(top)
+
+
+def _label(
+    axes: Axes, at: tuple[float, float], name: str, taken: list[Box], *, chosen: bool
+) -> bool:
+    """Name a point where that covers nothing `taken`; return whether there is such a place."""
+    size = 12.0 if chosen else 10.5
+    width, height = 0.62 * size * len(name), 1.2 * size
+    left, bottom, right, top = _inside(axes)
+    for side, up in _PLACES:
+        begin = at[0] + {"right": -11 - width, "left": 11, "center": -width / 2}[side]
+        box = (begin, at[1] + up, begin + width, at[1] + up + height)
+        within = left < box[0] and bottom < box[1] and box[2] < right and box[3] < top
+        if within and not any(_overlap(box, other) for other in taken):
+            taken.append(box)
+            axes.annotate(
+                name, box[:2], xycoords="figure points", va="bottom", fontsize=size,
+                fontweight="bold" if chosen else "normal", color=_INK, zorder=6,
+            )  # fmt: skip
+            return True
+    return False
+
+
+def _overlap(a: Box, b: Box) -> bool:
     """Return whether two boxes (left, bottom, right, top) have anything in common."""
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 

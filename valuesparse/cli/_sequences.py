@@ -146,7 +146,8 @@ def load_arrays(model_path: Path, data_path: Path, tokens: int) -> Scored:
     """Return the chain of two ``.npz`` files, of any model.
 
     The model's holds ``transition`` (K, K) and may hold ``start`` and ``end`` (K,); the data's
-    holds ``unary`` (N, K), and may hold ``lengths`` (B,) and ``gold`` (N,).
+    holds ``unary`` (N, K), and may hold ``lengths`` (B,) and ``gold`` (N,), −1 for a label that the
+    model does not have.
 
     Raises
     ------
@@ -163,6 +164,13 @@ def load_arrays(model_path: Path, data_path: Path, tokens: int) -> Scored:
     if gold is not None and (gold.shape != (whole.n_positions,) or gold.dtype.kind not in "iu"):
         shape = (whole.n_positions,)
         raise ValueError(f"{data_path.name}: gold must be integers of shape {shape}, one per row")
+    if gold is not None:
+        wrong = np.flatnonzero((gold < -1) | (gold >= whole.n_labels))
+        if len(wrong):
+            raise ValueError(
+                f"{data_path.name}: gold[{wrong[0]}] is {gold[wrong[0]]}, which is no label from 0 "
+                f"to {whole.n_labels - 1}; write -1 for one that the model does not have"
+            )
     chosen = sample(whole.lengths.tolist(), tokens)
     if whole.n_positions == 0:
         raise ValueError(f"{data_path.name}: there is no sequence in it")

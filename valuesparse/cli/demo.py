@@ -32,6 +32,7 @@ class _Tagging(NamedTuple):
     labels: Sequence[str]
     n_tokens: int
     scoring: float
+    unproved: str | None = None
 
 
 @click.command()
@@ -136,6 +137,8 @@ def _run(
     console.print()
     console.print(_report.results_table(measurements))
     console.print(_report.notes(measurements, threads, tagging.scoring))
+    if tagging.unproved is not None:
+        console.print(f"[yellow]{tagging.unproved}[/yellow]")
     console.print()
     if show:
         chosen = _report.pick_sentences(tagging.sentences, show)
@@ -206,7 +209,7 @@ def _tag(
 
     import valuesparse as vs
     from valuesparse.cli._features import cantonese_attributes
-    from valuesparse.cli._measure import ROUNDS, measure
+    from valuesparse.cli._measure import ROUNDS, measure, provable
     from valuesparse.cli._report import TaggedSentence, recommended
     from valuesparse.io.crfsuite import read_crfsuite
 
@@ -223,6 +226,9 @@ def _tag(
         f"Read the model: {len(model.labels)} labels, {len(model.attributes):,} attributes. "
         f"Tagging {len(unary):,} words"
     )
+    unproved = None
+    if tols is not None:
+        tols, unproved = provable(chain, tols)
     with console.status("Measuring") as status:
         turns = iter(range(1, ROUNDS + 2))
 
@@ -243,5 +249,6 @@ def _tag(
     ]
     zeta = measurements.rows[best].zeta
     return _Tagging(
-        measurements, tagged, 1.0 if zeta is None else zeta, model.labels, len(unary), scoring
-    )
+        measurements, tagged, 1.0 if zeta is None else zeta, model.labels, len(unary), scoring,
+        unproved,
+    )  # fmt: skip

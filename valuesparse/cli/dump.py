@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from valuesparse.cli._models import one_line_errors
-from valuesparse.cli._options import writable
+from valuesparse.cli._options import max_labels_option, writable
 from valuesparse.cli._streams import Spooled, Target, delivering
 
 
@@ -17,14 +17,15 @@ from valuesparse.cli._streams import Spooled, Target, delivering
     "--output", "-o", type=Target(), callback=writable, metavar="FILE",
     help="Where the text goes, instead of the terminal.",
 )  # fmt: skip
-def dump(model: Path, output: Path | None) -> None:
+@max_labels_option
+def dump(model: Path, output: Path | None, max_labels: int | None) -> None:
     """Print labels, attributes and weights of MODEL, as crfsuite dump does.
 
     Weights have six decimals. MODEL is a file that valuesparse train or CRFsuite wrote.
     """
     from valuesparse.crf.crfsuite import Tagger
 
-    tagger = Tagger()
+    tagger = Tagger(max_labels=max_labels)
     with one_line_errors(None):
         tagger.open(model)
         with delivering(output) as path:

@@ -12,6 +12,7 @@ from valuesparse.cli._options import (
     FloatRange,
     as_writable,
     constraints_option,
+    max_labels_option,
     quiet_option,
     shards_options,
 )
@@ -62,10 +63,7 @@ if TYPE_CHECKING:
     "--zeta", "-z", type=FloatRange(0, 1), default=1.0, metavar="ζ",
     help="Below 1, marginals are faster and approximate; valuesparse tune recommends.",
 )  # fmt: skip
-@click.option(
-    "--max-labels", type=click.IntRange(min=1), metavar="N",
-    help="The most labels that MODEL may have. [default: 1024, more where its file is large]",
-)  # fmt: skip
+@max_labels_option
 @click.option(
     "--threads", "-t", type=click.IntRange(min=1), metavar="N",
     help="Threads for one file. The output is the same for any number. [default: every core]",

@@ -20,9 +20,16 @@ from valuesparse.cli._choice import (
     microseconds,
     on_front,
 )
-from valuesparse.cli._measure import ROUNDS, ZETAS, Ladder, Row, sample_seconds
+from valuesparse.cli._measure import ROUNDS, ZETAS, Ladder, Row, provable, sample_seconds
 from valuesparse.cli._models import one_line_errors
-from valuesparse.cli._options import FloatRange, plot_option, tell_plot, tols_option, zetas_option
+from valuesparse.cli._options import (
+    FloatRange,
+    max_labels_option,
+    plot_option,
+    tell_plot,
+    tols_option,
+    zetas_option,
+)
 from valuesparse.cli._reading import reading
 from valuesparse.cli._sequences import NPZ, Scored, is_arrays, load_arrays, load_text
 from valuesparse.cli._streams import Spooled
@@ -70,6 +77,7 @@ _EXISTING = Spooled()
     "--tokens", type=click.IntRange(min=1), default=100_000, show_default=True, metavar="N",
     help="Measure on about this many tokens: whole sequences, evenly spaced.",
 )  # fmt: skip
+@max_labels_option
 @plot_option("valuesparse-tune.png")
 def tune(
     model: Path,
@@ -85,6 +93,7 @@ def tune(
     word: str | None,
     tags: str | None,
     tokens: int,
+    max_labels: int | None,
     output: Path,
 ) -> None:
     """Measure exact inference and ladders of ζ and tol on your own MODEL and DATA; recommend one.
@@ -95,7 +104,7 @@ def tune(
     \b
     Or both are .npz files with the scores of any model:
       DATA   unary (N, K), and if there are several sequences lengths (B,);
-             gold (N,) is optional
+             gold (N,) is optional: labels from 0, -1 for one that MODEL lacks
       MODEL  transition (K, K), and if there are any start (K,) and end (K,)
     \b
     Measured, in a table and in a plot:
@@ -128,6 +137,8 @@ def tune(
         )
     if arrays and not features is word is tags is None:
         raise click.UsageError("--features, --word and --tags are for words, not for .npz files")
+    if arrays and max_labels is not None:
+        raise click.UsageError("--max-labels is for CRFsuite models, not for .npz files")
 
     def load() -> Scored:  # with None, what is called names the files itself
         if arrays:
@@ -139,7 +150,7 @@ def tune(
             from valuesparse.crf.corpora._reader import extraction_of
             from valuesparse.io.crfsuite import read_crfsuite
 
-            crfsuite = read_crfsuite(model)
+            crfsuite = read_crfsuite(model, max_labels=max_labels)
         with one_line_errors(None):
             extraction = extraction_of(model, features, word, tags)
             scheme = constraints_of(model.resolve(), None, fingerprint(model))
@@ -169,7 +180,9 @@ def _run(
         scored = load()
     with console.status("Measuring") as status, one_line_errors(data):
         turns = iter(range(1, ROUNDS + 2))
-        chosen_tols = None if tols is None else list(dict.fromkeys(tols))
+        chosen_tols, unproved = (
+            (None, None) if tols is None else provable(scored.chain, list(dict.fromkeys(tols)))
+        )
         ladder = Ladder(scored.chain, list(dict.fromkeys(zetas)), threads, chosen_tols)
         samples = sample_seconds(
             ladder.functions,
@@ -179,24 +192,33 @@ def _run(
         {name: statistics.median(times) for name, times in samples.items()}, scored.gold
     )
     chosen = choose(rows, budget)
+    # The plot comes first, so that both it and the table are there where one of them fails.
+    chain = scored.chain
+    cores = {None: "every core", 1: "1 thread"}.get(threads, f"{threads} threads")
+    written, problem = output, None
+    try:
+        with one_line_errors(output):
+            written = write_tradeoff(
+                rows,
+                output,
+                title=f"Exact inference, islands and certificates: {model.name}",
+                subtitle=f"{chain.n_labels} labels, {chain.n_positions:,} tokens of {data.name}, "
+                f"{cores}; log-potentials in, marginals out",
+                best=0 if chosen is None else chosen,
+            )
+    except click.ClickException as error:
+        problem = error
     _describe(console, data, scored)
     console.print(_table(rows, budget, chosen))
+    if unproved is not None:
+        console.print(f"\n[yellow]{unproved}[/yellow]")
     if max(map(_spread, samples.values())) > _UNSTEADY:
         console.print(
             "\n[yellow]Times vary much from run to run: something else uses this machine. Do not "
             "trust the speed-ups; run it again when it is quiet.[/yellow]"
         )
-    chain = scored.chain
-    cores = {None: "every core", 1: "1 thread"}.get(threads, f"{threads} threads")
-    with one_line_errors(output):
-        written = write_tradeoff(
-            rows,
-            output,
-            title=f"Exact inference, islands and certificates: {model.name}",
-            subtitle=f"{chain.n_labels} labels, {chain.n_positions:,} tokens of {data.name}, "
-            f"{cores}; log-potentials in, marginals out",
-            best=0 if chosen is None else chosen,
-        )
+    if problem is not None:
+        raise problem
     console.print()
     tell_plot(console, written)
     if chosen is None:

@@ -48,6 +48,7 @@ _SUFFIXES = {
 }  # fmt: skip
 # Lines that are looked at where a name tells no format, and an attribute that has a name.
 _SEEN = 1000
+_SPACES = re.compile(" +")
 _NAMED = re.compile(r"[^=:]+[=:].")
 _WORDS = ("word", "form", "token", "words", "tokens")
 _TAGS = ("tag", "label", "tags", "labels", "upos", "pos")
@@ -75,7 +76,7 @@ def seen_format(lines: Iterable[Line]) -> str | None:
     """
     rows: list[list[str]] = []
     for line in islice(lines, _SEEN):
-        if line.text.strip():
+        if line.text.strip(" \t"):
             rows.append(line.text.split("\t", COLUMNS))
         elif rows:
             break
@@ -272,7 +273,10 @@ class LineFormat:
             raise TextFormatError("line", offset, RETURNS, 0, text[:40])
         if self.kind == "attributes":
             return text.split("\t", 1)[:1]
-        row = text.split("\t" if self.kind != "conll" or "\t" in text else None, COLUMNS)
+        if self.kind != "conll" or "\t" in text:
+            row = text.split("\t", COLUMNS)
+        else:  # any other white space, such as U+00A0, is part of a word
+            row = _SPACES.split(text.strip(" "), COLUMNS)
         if len(row) > COLUMNS:
             problem = f"more than {COLUMNS:,} columns"
             raise TextFormatError("sentence", offset, problem, 0, text[:40])
@@ -295,6 +299,8 @@ class LineFormat:
             where = self.places[0]
             source = "" if where == ARGUMENTS[0] else f" ({where})"
             problem = f"no column {word + 1}, the word{source}, among {len(row)}"
+            if -len(row) <= word < len(row):
+                problem = f"no column {word + 1}, the word{source}: it is empty"
             raise TextFormatError("sentence", offset, problem, 0, text[:40])
         return row
 

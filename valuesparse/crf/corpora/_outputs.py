@@ -105,7 +105,8 @@ class Output:
         self._n_best, self._word = n_best, form.columns.word
         self._own = form.kind == kind
         header = (form.header if self._own else None) or ["word"]
-        self._names = self._misc() if kind == "conllu" else self._columns()
+        # There may be no end of label sequences: they have names only where those are written.
+        self._names = self._misc() if kind == "conllu" else self._columns(kind == "tsv")
         kept = _kept([name.lower() for name in header], [name.lower() for name in self._names])
         if self._own and kind == "tsv" and self._word not in kept:
             raise ValueError(
@@ -189,10 +190,10 @@ class Output:
             lines[at] = apart.join([before, *some])
         return "\n".join(lines) + "\n\n"
 
-    def _columns(self) -> list[str]:
-        """Return the names of the columns in TSV."""
+    def _columns(self, every: bool) -> list[str]:
+        """Return the names of the columns in TSV, or those of the best label sequence."""
         names = []
-        for i in range(self._n_best or 1):
+        for i in range((self._n_best or 1) if every else 1):
             end = f"_{i + 1}" if i else ""
             names.append(f"predicted{end}")
             if self._marginals != "none":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
@@ -16,6 +17,7 @@ __all__ = ["SentenceFormat"]
 
 _WORDS = ("words", "tokens")
 _TAGS = ("tags", "labels")
+_BLANKS = re.compile("[ \t]+")
 
 
 class SentenceFormat:
@@ -24,8 +26,8 @@ class SentenceFormat:
     Parameters
     ----------
     kind : {"text", "jsonl"}
-        Words apart by blanks; or an object with a list of words, by ``words`` or ``tokens``, and
-        perhaps one of labels, by ``tags`` or ``labels``.
+        Words apart by spaces or tabs; or an object with a list of words, by ``words`` or
+        ``tokens``, and perhaps one of labels, by ``tags`` or ``labels``.
     word, tag : str, optional
         Other names of those two.
     places : (str, str)
@@ -59,10 +61,11 @@ class SentenceFormat:
             A line is not what the format wants, or a sentence has more than 16,000 words.
         """
         for line in lines:
-            text = line.text.strip()
+            text = line.text.strip() if self.kind == "jsonl" else line.text.strip(" \t")
             if text:
                 record = self._record(line) if self.kind == "jsonl" else None
-                words = text.split(None, LONGEST) if record is None else self._list(line, record)
+                # Any other white space of text, such as U+00A0, is part of a word.
+                words = _BLANKS.split(text, LONGEST) if record is None else self._list(line, record)
                 if record is None and "\r" in text:
                     self._refuse(line, RETURNS)
                 if len(words) > LONGEST:

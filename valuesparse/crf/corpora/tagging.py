@@ -21,7 +21,7 @@ from valuesparse.corpora._run import SHARD, CorpusReport, how_of, run_shards
 from valuesparse.corpora._text import Given, as_source
 from valuesparse.crf.corpora._beside import beside, constraints_of
 from valuesparse.crf.corpora._features import TEMPLATE
-from valuesparse.crf.corpora._formats import FORMATS, told_format
+from valuesparse.crf.corpora._formats import COLUMNS, FORMATS, told_format
 from valuesparse.crf.corpora._outputs import output_format as written_as
 from valuesparse.crf.corpora._parquet import ParquetTable
 from valuesparse.crf.corpora._reader import FeatureSource, extraction_of, kind_of, line_format
@@ -86,7 +86,8 @@ def tag_corpus(
         Write the probability of the tag, of every label, or nothing.
     n_best : int, optional
         Write so many of the best label sequences, each with the probability of the whole sequence
-        unless `marginals` is "none".
+        unless `marginals` is "none". All formats but ``jsonl`` have room for 2,047 with their
+        probabilities, and for 4,094 without.
     constraints : {"BIO", "BIOES", "IOB1", "none"}, optional
         As in :class:`Tagger`: no label sequence breaks this tagging scheme. By default the scheme
         that the model was trained under, as ``MODEL.json`` says; "none" stands for no scheme.
@@ -167,7 +168,8 @@ def tag_file(
         disk, since its end is read first.
     target : path or binary file
         Where it goes: a file that appears when it is complete, or one that is open, to which
-        sentences are written as they are done.
+        sentences are written as they are done. It may be `source`, unless the output lacks
+        something of it: attributes, or what another format has no place for.
     input_format : str, optional
         As for :func:`tag_corpus`; a file that is open is CoNLL.
     output_format : {"conll", "tsv", "jsonl", "parquet"}, optional
@@ -203,10 +205,12 @@ def tag_file(
     if written == "parquet" and told is not None and str(target).endswith(".gz"):
         raise ValueError(f"{target}: Parquet is compressed by itself; leave out .gz")
     path = Path(model)
-    # The input may be: in place.
     read: dict[Any, str] = {path: "the model", beside(path): "what the model was trained with"}
     if isinstance(features, str) and features.startswith(TEMPLATE):
         read[Path(features.removeprefix(TEMPLATE))] = "the template"
+    # Text may be tagged in place where all of it is written again.
+    if kind == "attributes" or kind != written:
+        read[found] = "the input, of which not all is written"
     with opened(target, read) as file:
         return tag_all(found, kind, settings, resolve(threads), file, progress)
 
@@ -232,6 +236,14 @@ def _require_format(input_format: str | None) -> None:
 def _require_possible(written: str, settings: ShardSettings) -> None:
     if written == "parquet" and settings.n_best is not None:
         raise ValueError("n_best is for text; Parquet has no columns for it")
+    if written != "jsonl" and settings.n_best is not None:
+        # Beside the word and a label of its own; more than readers here take back is of no use.
+        most = (COLUMNS - 2) // (1 if settings.marginals == "none" else 2)
+        if settings.n_best > most:
+            raise ValueError(
+                f"--n-best (n_best=) is {settings.n_best:,}, and columns of {written} have room "
+                f"for {most:,}: ask for fewer, or write jsonl, --output-format (output_format=)"
+            )
 
 
 def _settings(

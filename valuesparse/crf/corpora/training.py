@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,9 @@ from valuesparse.crf.training._progress import asks_to_stop
 from valuesparse.io._files import check_target, require_spared
 
 __all__ = ["train_corpus"]
+
+# The errors of a trainer about a sequence that it was given.
+_SEQUENCE = re.compile(r"sequence (\d+), item (\d+): (.*)", re.DOTALL)
 
 
 def _read(sources: Iterable[Source], features: FeatureSource | None) -> dict[Any, str]:
@@ -136,7 +141,9 @@ def train_corpus(
         kept["template"] = extraction.template
         kept["template_sha256"] = extraction.digest
     count, any_items = 0, False
+    begins = []  # how many sentences there are before each source
     for source in sources:
+        begins.append(count)
         reader = Reader(source, input_format, extraction)
         for number, sentence in enumerate(reader, 1):
             assert sentence.labels is not None
@@ -164,7 +171,17 @@ def train_corpus(
         asked = callback is not None and asks_to_stop(callback(progress))
         return stop or asked
 
-    data = trainer.train_inmemory(callback=watch, checkpoint=checkpoint)
+    try:
+        data = trainer.train_inmemory(callback=watch, checkpoint=checkpoint)
+    except ValueError as error:
+        about = _SEQUENCE.fullmatch(str(error))
+        if about is None:
+            raise
+        i, item = int(about[1]), int(about[2])
+        at = bisect_right(begins, i) - 1
+        raise ValueError(
+            f"{sources[at].name}: sentence {i - begins[at] + 1}, token {item + 1}: {about[3]}"
+        ) from error
     write_pair(target, data, kept)
     return trainer
 
