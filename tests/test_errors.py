@@ -24,7 +24,7 @@ def test_zeta_out_of_range(model: vs.Chain, bad: float) -> None:
         vs.infer(model, zeta=bad)
 
 
-@pytest.mark.parametrize("bad", ["0.5", None, 1j, [0.5], np.array([0.5, 0.6])])
+@pytest.mark.parametrize("bad", ["0.5", None, 1j, [0.5], np.array([0.5, 0.6]), True, False])
 def test_zeta_of_the_wrong_type(model: vs.Chain, bad: object) -> None:
     with pytest.raises((TypeError, ValueError), match="zeta"):
         vs.infer(model, zeta=bad)

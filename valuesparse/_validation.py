@@ -276,7 +276,8 @@ def as_threshold(name: str, value: Any) -> float:
 def as_zeta(value: Any) -> float:
     """Return the threshold of SMM11, in [0, 1]."""
     # float comes first: an abstract class takes ten times as long to ask.
-    if not isinstance(value, (float, numbers.Real)) or not 0.0 <= _as_float(value) <= 1.0:
+    real = isinstance(value, (float, numbers.Real)) and not isinstance(value, bool)
+    if not real or not 0.0 <= _as_float(value) <= 1.0:
         raise ValueError(f"zeta must lie in [0, 1] (1 is exact), got {value!r}")
     return float(value)
 

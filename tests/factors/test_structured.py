@@ -382,6 +382,11 @@ class Careless(Structured):
         ((0.0, np.full(2, 0.5), np.full(2, 0.9)), "must return P"),
         ((0.0, np.full(2, 0.5)), "sum_product of .* must return a tuple of 3"),
         (None, "sum_product of .* must return a tuple of 3, got None"),
+        ((np.zeros(1), np.full(2, 0.5), np.full(2, 0.5)), "sum_product of .* one number as its"),
+        ((None, np.full(2, 0.5), np.full(2, 0.5)), "sum_product of .* as its log mass, got None"),
+        ((0.0, "b", "c"), r"sum_product of .* real numbers of shape \(2,\), got 'b'"),
+        ((0.0, [[1], [1, 2]], [0.5, 0.5]), r"sum_product of .* got \[\[1\], \[1, 2\]\]"),
+        ((0.0, np.full(2, 0.5 + 0j), np.full(2, 0.5)), r"sum_product of .* got array\(\[0.5\+0"),
     ],
 )
 @pytest.mark.parametrize("method", ["auto", "bp"])
@@ -398,6 +403,9 @@ def test_what_sum_product_of_users_returns_is_checked(answer: Any, words: str, m
     [
         ((0.0, np.array([1.5, 0.0])), "states 0 and 1"),
         (None, "best of .* must return a tuple of 2"),
+        ((0.0, np.full(2, 1e300)), "states 0 and 1"),
+        ((1j, np.zeros(2)), "best of .* must return one number as its score, got 1j"),
+        ((0.0, ["a", "b"]), r"best of .* real numbers of shape \(2,\), got \['a', 'b'\]"),
     ],
 )
 def test_what_best_of_users_returns_is_checked(answer: Any, words: str) -> None:
@@ -406,6 +414,64 @@ def test_what_best_of_users_returns_is_checked(answer: Any, words: str) -> None:
     graph.add(factor)
     with pytest.raises(ValueError, match=words):
         vs.decode(graph)
+
+
+class OddScores(Structured):
+    """All configurations, with other answers of one verb."""
+
+    scores: Any = staticmethod(lambda states: np.zeros(len(states)))
+    joints: Any = None
+
+    def log_potential(self, states: Any) -> Any:
+        return self.scores(states)
+
+    def sum_product(self, messages: Any) -> Any:
+        on, mass = messages[:, 1] - messages[:, 0], np.logaddexp(*messages.T).sum()
+        return mass, 1.0 / (1.0 + np.exp(-on)), 1.0 / (1.0 + np.exp(on))
+
+    def best(self, messages: Any) -> Any:
+        return messages.max(axis=1).sum(), messages.argmax(axis=1)
+
+    def joint(self, messages: Any, pairs: Any) -> Any:
+        return super().joint(messages, pairs) if self.joints is None else self.joints
+
+
+@pytest.mark.parametrize(
+    ("scores", "error", "words"),
+    [
+        (lambda states: 0.0, ValueError, r"shape \(1,\), a number for each row of states, got"),
+        (lambda states: None, ValueError, r"shape \(1,\), a number for each row of states, got"),
+        (lambda states: np.full(len(states), np.nan), ValueError, "0 or -inf, got nan for states"),
+        (lambda states: np.full(len(states), np.inf), ValueError, "0 or -inf, got inf for states"),
+        (lambda states: np.zeros(len(states), complex), TypeError, "real numbers, got dtype"),
+    ],
+)
+def test_what_log_potential_of_users_returns_is_checked_in_every_engine(
+    scores: Any, error: type[Exception], words: str
+) -> None:
+    factor = OddScores((2, 0, 1))
+    factor.scores = scores
+    graph = vs.FactorGraph([2] * 4)
+    graph.add(factor)
+    graph.add([2, 0], [[0.0, 0.5], [0.5, 0.0]])
+    graph.add([0], [0.0, 0.1])
+    for ask in (
+        lambda: vs.decode(graph, method="ad3"),
+        lambda: vs.decode(graph, method="bp"),
+        lambda: vs.log_prob(graph, [1, 0, 0, 0]),
+    ):
+        with pytest.raises(error, match=rf"log_potential of OddScores\(2, 0, 1\) .*{words}"):
+            ask()
+
+
+def test_what_joint_of_users_returns_is_checked() -> None:
+    factor = OddScores((0, 1, 2))
+    factor.joints = np.zeros(3)
+    graph = vs.FactorGraph([2] * 3)
+    graph.add(factor)
+    graph.add_feature([0, 1], [1, 1], 0.5)
+    with pytest.raises(ValueError, match=r"joint of OddScores\(0, 1, 2\) .*shape \(1,\)"):
+        vs.relax(graph)
 
 
 @pytest.mark.parametrize("mask", [[True, False], [0, True], [np.True_]])

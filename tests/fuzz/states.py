@@ -62,9 +62,9 @@ def model_json(folder: Path) -> Reading:
 
 @target("run-json")
 def run_json(folder: Path) -> Reading:
-    """``.valuesparse-run.json``, in a folder with a finished output."""
+    """``_valuesparse-run.json``, in a folder with a finished output."""
     model = model_of(folder / "m.crfsuite")
-    source, output, run = folder / "c.conll", folder / "out", folder / "out/.valuesparse-run.json"
+    source, output, run = folder / "c.conll", folder / "out", folder / "out/_valuesparse-run.json"
     source.write_bytes(CONLL[0])
 
     def tag() -> bytes:

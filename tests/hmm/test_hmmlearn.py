@@ -52,6 +52,13 @@ def assert_equal(ours: Any, theirs: Any, X: Any, names: tuple[str, ...]) -> None
     np.testing.assert_allclose(mine[0], other[0], **close)
 
 
+def test_ties_of_best_sequences_end_alike_and_differ_before() -> None:
+    for model, states in zip(pair("CategoricalHMM", 3), ([0, 0, 0], [2, 2, 0]), strict=True):
+        model.startprob_, model.emissionprob_ = np.full(3, 1 / 3), np.full((3, 2), 0.5)
+        model.transmat_ = np.full((3, 3), 1 / 3)
+        assert model.predict(np.array([[0], [1], [0]])).tolist() == states
+
+
 @pytest.mark.smoke
 @pytest.mark.parametrize(
     ("kind", "implementation"),

@@ -467,3 +467,6 @@ def test_the_tolerance_that_an_error_tells_is_taken() -> None:
             vs.infer(model, tol=1e-300)
         told = float(str(error.value).split("is below ")[1].split(",")[0])
         assert (vs.infer(model, tol=told).error <= told).all()
+    for tol in (1e-3, 1.0):  # where rounding leaves more than any tolerance
+        with pytest.raises(ValueError, match=r"^tol=.* no tol can be proved: leave it out$"):
+            vs.infer(vs.Chain(np.full((10, 5), 1e15), np.zeros((5, 5))), tol=tol)

@@ -288,7 +288,8 @@ def test_single_precision_stays(rng: np.random.Generator) -> None:
     ("make", "words"),
     [
         (lambda: vs.Chain(np.zeros((3, 2)), np.zeros((2, 2)), order=2), r"shape \(2, 2, 2\)"),
-        (lambda: vs.Chain(np.zeros((3, 2)), np.zeros((2, 2)), order=3), "order must be 1 or 2"),
+        *((lambda order=order: vs.Chain(np.zeros((3, 2)), np.zeros((2, 2)), order=order),
+           "order must be 1 or 2") for order in (3, True, 1.0, 2.0, np.True_, None)),
         (lambda: vs.Chain(np.zeros((3, 2)), np.zeros((2, 2, 2)), order=2, first=np.zeros(2)),
          r"first must have shape \(2, 2\)"),
         (lambda: vs.SegmentChain(np.zeros((3, 2)), np.zeros((2, 2)), max_length=0), "max_length"),
@@ -322,6 +323,22 @@ SECOND = vs.Chain(np.zeros((3, 2)), np.zeros((2, 2, 2)), order=2)
 def test_what_they_cannot_be_asked_is_refused(model: object, call: object) -> None:
     with pytest.raises(ValueError, match=r"Chain|Graph|method must be"):
         call(model)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"), [(SECOND, r"SecondOrderChain \(order=2\)"), (SEGMENTS, "SegmentChain")]
+)
+def test_errors_say_which_kind_of_chain_takes_no_such_argument(model: object, kind: str) -> None:
+    for names in (["tol"], ["work"], ["keep"], ["tol", "keep"]):
+        words = f"^a {kind} takes no {' and no '.join(names)}; leave (it|them) out$"
+        with pytest.raises(ValueError, match=words):
+            vs.infer(model, **dict.fromkeys(names, 0.5))
+
+
+@pytest.mark.parametrize("order", [1, np.int64(1), 2, np.uint8(2)])
+def test_orders_are_integers_of_any_type(order: int) -> None:
+    chain = vs.Chain(np.zeros((3, 2)), np.zeros((2,) * (order + 1)), order=order)
+    assert type(chain) is (vs.Chain if order == 1 else type(SECOND))
 
 
 def test_a_cut_that_is_too_long_is_impossible() -> None:

@@ -192,3 +192,47 @@ def test_impossible_entries_of_a_table_take_no_memory() -> None:
     tracemalloc.stop()
     assert d.states.tolist() == [0, 1] * 9
     assert peak < 8 * table.nbytes
+
+
+class Told(AnyOf):
+    """Any of some variables, with the polytope that it is told."""
+
+    told: object = None
+
+    def polytope(self) -> object:
+        return self.told
+
+
+_ROWS = (np.full((1, 3), -1.0), [-1.0], np.zeros((0, 3)), [])
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (None, "a tuple of 5, got None"),
+        (_ROWS, "a tuple of 5"),
+        ((*_ROWS, -1), "auxiliary columns there are, a whole number >= 0, got -1"),
+        ((*_ROWS, 0.5), "auxiliary columns there are, a whole number >= 0, got 0.5"),
+        ((*_ROWS, 1), r"3 variables and 1 auxiliary ones, got shapes \(1, 3\) and \(1,\)"),
+        ((np.ones((1, 9)), [1.0], *_ROWS[2:], 0), r"A_ub .* got shapes \(1, 9\) and \(1,\)"),
+        ((np.ones((1, 2)), [1.0], *_ROWS[2:], 0), r"A_ub .* got shapes \(1, 2\) and \(1,\)"),
+        ((_ROWS[0], np.ones(3), *_ROWS[2:], 0), r"A_ub .* got shapes \(1, 3\) and \(3,\)"),
+        ((*_ROWS[:2], np.ones((2, 3)), [1.0], 0), r"A_eq .* got shapes \(2, 3\) and \(1,\)"),
+        ((*_ROWS[:2], np.ones((1, 3)), 1.0, 0), r"A_eq .* got shapes \(1, 3\) and \(\)"),
+        ((None, None, *_ROWS[2:], 0), "real numbers in b_ub, got None"),
+        ((None, [1.0], *_ROWS[2:], 0), "real numbers in A_ub, got None"),
+        ((*_ROWS[:2], np.ones((1, 3), complex), [1.0], 0), "real numbers in A_eq, got array"),
+        ((*_ROWS[:2], [[1.0, np.nan, 1.0]], [1.0], 0), "finite numbers in A_eq and b_eq"),
+        ((_ROWS[0], [np.inf], *_ROWS[2:], 0), "finite numbers in A_ub and b_ub"),
+    ],
+)
+def test_a_polytope_of_users_is_checked(told: object, words: str) -> None:
+    factor = Told((1, 2, 3))
+    graph = vs.FactorGraph([2] * 4)
+    graph.add(factor)
+    graph.add_many([[0], [1], [2], [3]], np.tile([0.0, -1.0], (4, 1)))
+    factor.told = (*_ROWS, 0)
+    assert vs.decode(graph, method="lp").score == pytest.approx(-1.0)
+    factor.told = told
+    with pytest.raises(ValueError, match=rf"polytope of Told\(1, 2, 3\) must return .*{words}"):
+        vs.decode(graph, method="lp")

@@ -327,6 +327,25 @@ def test_errors_name_the_pair_and_the_default() -> None:
         vs.SparseTransition(sp.csr_array((2, 2)), np.zeros(3))
 
 
+@pytest.mark.parametrize(("kind", "most"), [(np.float64, 1e290), (np.float32, 1e28)])
+def test_sums_that_are_too_large_are_refused_where_they_are_given(kind: type, most: float) -> None:
+    def table(default: float, rows: object = None, columns: object = None) -> vs.SparseTransition:
+        given = (None if x is None else np.array(x, kind) for x in (rows, columns))
+        return vs.SparseTransition(sp.csr_array((2, 2), dtype=kind), default, *given)
+
+    half, near = most / 2, most * 0.9
+    for sign in (1, -1):
+        with pytest.raises(ValueError, match=r"^default \+ rows\[1\] \+ columns\[0\] is -?1\.8e"):
+            table(0.0, [0.0, sign * near], [sign * near, 0.0])
+        with pytest.raises(ValueError, match=r"^default \+ columns\[1\] is -?1\.4e"):
+            table(sign * half, None, [0.0, sign * near])
+        with pytest.raises(ValueError, match=r"^default \+ rows\[0\] is -?1\.4e"):
+            table(sign * half, [sign * near, 0.0])
+        # What cancels is fine.
+        chain = vs.Chain(np.zeros((2, 2), kind), table(-sign * near, [sign * near] * 2, [0.0] * 2))
+        assert np.allclose(vs.infer(chain).marginals, 0.5)
+
+
 @pytest.mark.parametrize("shape", ["chain", "tree"])
 @pytest.mark.parametrize("ends", ["both", "rows", "columns"])
 def test_entropy_makes_no_table_of_a_default_with_rows_and_columns(

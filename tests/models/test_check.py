@@ -164,6 +164,40 @@ def test_constants_duplicates_and_variables_that_are_nowhere() -> None:
     assert kinds(graph) == [("unused variable", None, (0,)), ("unused variable", None, (2,))]
 
 
+def test_exceptions_of_kinds_of_ones_own_are_findings() -> None:
+    class Raising(vs.factors.Structured):
+        def log_potential(self, states):
+            raise ZeroDivisionError("mine")
+
+        def sum_product(self, messages):
+            return self.log_potential(messages)
+
+        def best(self, messages):
+            return self.log_potential(messages)
+
+    class Short(vs.factors.Factor):
+        def __init__(self, *variables):
+            self.scope = variables
+
+        def log_potential(self, states):
+            return np.zeros(1)
+
+    graph = vs.FactorGraph([2, 2, 2], names=["a", "b", "c"])
+    graph.add(Raising((0, 1)))
+    graph.add(Short(2, 0))
+    graph.add(["c"], [0.0, -np.inf])
+    assert kinds(graph) == [
+        ("error", 0, ("a", "b")),
+        ("error", 1, ("c", "a")),
+        ("impossible states", 2, ("c",)),
+    ]
+    first, second, _ = graph.check()
+    assert first.message == (
+        "factor 0 over 'a', 'b' raises ZeroDivisionError: mine; inference would, too"
+    )
+    assert "raises ValueError: log_potential of Short(2, 0) must return shape" in second.message
+
+
 def test_checking_changes_nothing() -> None:
     graph = named({"b": 1})
     graph.add_features(Features([[0, 1], [1, 0]], [1.0, -np.inf]))

@@ -239,7 +239,7 @@ def test_arguments_are_checked_at_once(tmp_path: Path) -> None:
     with pytest.raises(TextFormatError, match="line 1, text: not UTF-8"):
         list(read_conll(tmp_path / "a.conllu"))
     (tmp_path / "a.conllu.gz").write_bytes(gzip.compress(TEXT.encode())[:-9])
-    with pytest.raises(ModelFormatError, match="gzip data at byte 0: damaged"):
+    with pytest.raises(ModelFormatError, match=r"a\.conllu\.gz: gzip data at byte 0: damaged"):
         list(read_conll(tmp_path / "a.conllu.gz"))
 
 

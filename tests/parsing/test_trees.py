@@ -225,3 +225,10 @@ def test_the_first_sentence_at_fault_is_named(projective: bool, bad: float) -> N
         for ask in (vs.parsing.marginals, vs.parsing.best_trees):
             with pytest.raises(ValueError, match=rf"scores\[{min(faults)}\]"):
                 ask(some, projective=projective)
+
+
+def test_a_score_just_beyond_the_largest_is_told_with_all_digits() -> None:
+    scores = np.zeros((2, 2), dtype=np.float32)
+    scores[0, 1] = 1e14
+    with pytest.raises(ValueError, match=r"is \+100000000376832\.0; .* at most 1e\+14 in"):
+        vs.parsing.marginals([scores])

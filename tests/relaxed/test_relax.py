@@ -163,3 +163,13 @@ def test_a_product_of_beliefs_is_no_proof() -> None:
     assert r.method == "exact"
     assert "divergence is estimated at no more than 0.479" in r.reason
     assert not r.rigorous
+    # Nor of two in one and a third outside.
+    graph = vs.FactorGraph([2] * 5)
+    graph.add_many([[v] for v in range(5)], [[0.0, 0.3 * v - 0.5] for v in range(5)])
+    graph.add(vs.factors.Or(0, 1, 2, 3))
+    kept = graph.n_factors
+    for scope, sure in (((0, 1, 2), True), ((0, 4), True), ((0, 1, 4), False)):
+        graph.add_feature(scope, (0,) * len(scope), 1.5)
+        result = vs.infer(graph, factors=range(kept))
+        assert result.exact
+        assert result.rigorous == sure

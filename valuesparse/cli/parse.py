@@ -126,7 +126,7 @@ def parse() -> None:
 @click.option(
     "--nonprojective", is_flag=True,
     help="Features of non-projective arcs: order 2, β = inf, parsed by ad3 or lp. Training "
-    "takes some 30 times as long, an hour for a treebank.",
+    "takes 20 to 30 times as long, an hour for a treebank.",
 )  # fmt: skip
 @click.option(
     "--epochs", type=click.IntRange(min=1), metavar="N", help="Passes over TRAIN. [default: 6]"

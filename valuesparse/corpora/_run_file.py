@@ -17,8 +17,8 @@ from valuesparse.io._json import read_json
 
 __all__ = ["RUN", "RunFile", "Shard", "tidy"]
 
-# Readers of folders, as pyarrow's, pass over names that begin with a dot.
-RUN = ".valuesparse-run.json"
+# Readers of folders, as pyarrow's, pass over names that begin so.
+RUN = "_valuesparse-run.json"
 
 # Some two million shards.
 _LARGEST = 256 << 20

@@ -108,10 +108,10 @@ class Factor(ABC):
             states = np.empty((rows.size, len(shape)), dtype=np.int64)
             for axis, column in enumerate(np.unravel_index(rows, shape) if shape else ()):
                 states[:, axis] = column
-            table[rows] = self._asked(states)
+            table[rows] = self.checked_log_potential(states)
         return table.reshape(shape)
 
-    def _asked(self, states: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    def checked_log_potential(self, states: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Return `log_potential` of these rows, which users write: what it gives is checked."""
         values = np.asarray(self.log_potential(states))
         if values.shape != (len(states),):

@@ -28,6 +28,8 @@ _NEAR = 1e-12
 _LOST, _STEP = 1e-10, 1.0 / 64.0
 #: How far P(y = 1) + P(y = 0) of a kind written in Python may be from 1.
 _SUM_OFF = 1e-3
+#: Characters that an error shows of what a verb returned.
+_SHOWN = 60
 
 
 class Structured(Factor):
@@ -250,7 +252,22 @@ class Structured(Factor):
     @property
     def _native(self) -> _messages.Structured:
         """The factor as the engines of C++ see it."""
-        return _messages.Structured(self, len(self.scope))
+        verbs = _Verbs(
+            self._best, self._max_marginals, self.checked_sum_product, self.checked_log_potential
+        )
+        return _messages.Structured(verbs, len(self.scope))
+
+    def checked_log_potential(self, states: Indices) -> npt.NDArray[Any]:
+        """Return what users write, checked: without NaN and +inf."""
+        values = super().checked_log_potential(states)
+        good = values < np.inf
+        if not good.all():
+            at = int(np.argmin(good))
+            raise ValueError(
+                f"log_potential of {self!r} must return 0 or -inf, got {values[at]} for states "
+                f"{states[at].tolist()}"
+            )
+        return values
 
     def _checked(self, messages: Any) -> Floats:
         """Return messages as an array (k, 2) of numbers whose sums are finite."""
@@ -283,9 +300,10 @@ class Structured(Factor):
 
     def checked_sum_product(self, messages: Floats) -> tuple[float, Floats, Floats]:
         """Return what users write, checked."""
-        mass, *sides = self._parts("sum_product", self.sum_product(messages), 3)
+        given, *sides = self._parts("sum_product", self.sum_product(messages), 3)
         p, c = (self._numbers("sum_product", x, (len(self.scope),)) for x in sides)
-        if not float(mass) < np.inf or p.min() < 0.0 or c.min() < 0.0:
+        mass = self._single("sum_product", given, "one number as its log mass")
+        if not mass < np.inf or p.min() < 0.0 or c.min() < 0.0:
             raise ValueError(f"sum_product of {self!r} must return a log mass and probabilities")
         off = np.abs(p + c - 1.0) if mass > -np.inf else np.zeros(1)
         if not off.max() <= _SUM_OFF:
@@ -294,19 +312,63 @@ class Structured(Factor):
                 f"sum_product of {self!r} must return P(y = 1) and P(y = 0), which sum to 1: for "
                 f"variable {self.scope[at]} they are {p[at]:g} and {c[at]:g}"
             )
-        return float(mass), p, c
+        return mass, p, c
+
+    def checked_joint(self, messages: Floats, pairs: Indices) -> Floats:
+        """Return `joint` of some pairs, which users may write, checked."""
+        return self._numbers("joint", self.joint(messages, pairs), (len(pairs),))
+
+    def checked_polytope(self) -> Polytope:
+        """Return what users write, checked: with matrices in coordinates."""
+        upper, below, equal, right, more = self._parts("polytope", self.polytope(), 5)
+        try:
+            auxiliary = operator.index(more)
+        except TypeError:
+            auxiliary = -1
+        if auxiliary < 0:
+            raise ValueError(
+                f"polytope of {self!r} must return how many auxiliary columns there are, a whole "
+                f"number >= 0, got {_shown(more)}"
+            )
+        return (
+            *self._rows_of_polytope("ub", upper, below, auxiliary),
+            *self._rows_of_polytope("eq", equal, right, auxiliary),
+            auxiliary,
+        )
+
+    def _rows_of_polytope(
+        self, end: str, matrix: Any, right: Any, auxiliary: int
+    ) -> tuple[Any, Floats]:
+        """Return a matrix, sparse, and its right side, which must fit each other."""
+        from scipy import sparse
+
+        k, verb = len(self.scope), f"polytope of {self!r} must return"
+        numbers = self._reals("polytope", right, f"real numbers in b_{end}")
+        try:
+            if not sparse.issparse(matrix):
+                matrix = self._reals("polytope", matrix, f"real numbers in A_{end}")
+            found = sparse.coo_array(matrix)
+        except TypeError:
+            found = None
+        if found is None or found.ndim != 2 or found.dtype.kind not in "fiub":
+            raise ValueError(f"{verb} a matrix of real numbers A_{end}, got {_shown(matrix)}")
+        if numbers.ndim != 1 or found.shape != (numbers.size, k + auxiliary):
+            raise ValueError(
+                f"{verb} A_{end} with a row for each number of b_{end} and a column for each of "
+                f"the {k} variables and {auxiliary} auxiliary ones, got shapes {found.shape} and "
+                f"{numbers.shape}"
+            )
+        if not (np.isfinite(found.data).all() and np.isfinite(numbers).all()):
+            raise ValueError(f"{verb} finite numbers in A_{end} and b_{end}")
+        return found.astype(np.float64), numbers
 
     def _best(self, messages: Floats) -> tuple[float, Indices]:
-        score, states = self._parts("best", self.best(messages), 2)
-        given = self._numbers("best", states, (len(self.scope),))
-        found = given.astype(np.int64)
-        if (
-            (given != found).any()
-            or not float(score) < np.inf
-            or ((found != 0) & (found != 1)).any()
-        ):
+        given, states = self._parts("best", self.best(messages), 2)
+        found = self._numbers("best", states, (len(self.scope),))
+        score = self._single("best", given, "one number as its score")
+        if not score < np.inf or ((found != 0.0) & (found != 1.0)).any():
             raise ValueError(f"best of {self!r} must return a score and states 0 and 1")
-        return float(score), found
+        return score, found.astype(np.int64)
 
     def _max_marginals(self, messages: Floats) -> Floats | None:
         if not self._has_max_marginals:
@@ -318,13 +380,44 @@ class Structured(Factor):
             raise ValueError(f"{verb} of {self!r} must return a tuple of {n}, got {value!r}")
         return value
 
+    def _reals(self, verb: str, value: Any, what: str) -> Floats:
+        """Return what a verb of the user's gave as an array; ValueError unless it is of numbers."""
+        try:
+            found = np.asarray(value)
+            if value is not None and found.dtype.kind in "fiubO":  # objects may be numbers, too
+                return np.asarray(found, dtype=np.float64, order="C")
+        except (TypeError, ValueError, OverflowError):
+            pass
+        raise ValueError(f"{verb} of {self!r} must return {what}, got {_shown(value)}")
+
+    def _single(self, verb: str, value: Any, what: str) -> float:
+        found = self._reals(verb, value, what)
+        if found.ndim:
+            raise ValueError(f"{verb} of {self!r} must return {what}, got {_shown(value)}")
+        return float(found)
+
     def _numbers(self, verb: str, value: Any, shape: tuple[int, ...]) -> Floats:
-        found = np.ascontiguousarray(value, dtype=np.float64)
+        found = self._reals(verb, value, f"real numbers of shape {shape}")
         if found.shape != shape or np.isnan(found).any():
             raise ValueError(
                 f"{verb} of {self!r} must return shape {shape} without NaN, got {found.shape}"
             )
         return found
+
+
+class _Verbs:
+    """The verbs of a kind written in Python as C++ asks for them: what they return is checked."""
+
+    __slots__ = ("_best", "_max_marginals", "checked_sum_product", "log_potential")
+
+    def __init__(self, best: Any, max_marginals: Any, sum_product: Any, log_potential: Any) -> None:
+        self._best, self._max_marginals = best, max_marginals
+        self.checked_sum_product, self.log_potential = sum_product, log_potential
+
+
+def _shown(value: Any) -> str:
+    """Return a value for an error, in one short line."""
+    return " ".join(repr(value).split())[:_SHOWN]
 
 
 class NativeStructured(Structured):

@@ -112,7 +112,11 @@ def for_graphs(
 
 
 def only_forests(model: Any, given: Mapping[str, Any]) -> Chain | Tree:
-    """Return a chain or a tree; ValueError for a graph, which does not take what was given."""
+    """Return a chain or a tree; ValueError for others, which do not take what was given."""
     if isinstance(model, (Chain, Tree)):
         return model
+    if isinstance(model, (SecondOrderChain, SegmentChain)):
+        kind = type(model).__name__ + " (order=2)" * isinstance(model, SecondOrderChain)
+        out = "it" if len(given) == 1 else "them"
+        raise ValueError(f"a {kind} takes no {' and no '.join(given)}; leave {out} out")
     raise ValueError(f"{' and '.join(given)} can be given with a Chain or a Tree only")

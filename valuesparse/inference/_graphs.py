@@ -420,7 +420,7 @@ def score(model: FactorGraph, states: npt.ArrayLike, workers: int) -> npt.NDArra
     total = 0.0
     if structured_factors(model):
         for factor in model.factors:
-            total += float(factor.log_potential(y[None, list(factor.scope)])[0])
+            total += float(factor.checked_log_potential(y[None, list(factor.scope)])[0])
     else:
         total = snapshot_of(model).score(y)
     for v, value in model.evidence.items():

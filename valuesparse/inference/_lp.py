@@ -72,7 +72,7 @@ class LinearProgram:
         group_of = dict(zip(laid.wide.tolist(), laid.group.tolist(), strict=True))
         for index, factor in structured_factors(task.model).items():
             try:
-                upper, below, equal, right, more = factor.polytope()
+                upper, below, equal, right, more = factor.checked_polytope()
             except NotImplementedError:
                 raise NoPolytopeError(
                     f"method='lp' needs the polytope of every structured factor: factor {index}, "
@@ -82,8 +82,8 @@ class LinearProgram:
             columns = np.append(factor.scope, self._more(np.zeros(more))).astype(np.int64)
             first = int(laid.ptr[group_of[index]])
             entry = np.where(np.arange(columns.size) < k, first + np.arange(columns.size), -1)
-            self.rows.append(_Rows(sparse.coo_array(upper), columns, entry, below, False))
-            self.rows.append(_Rows(sparse.coo_array(equal), columns, entry, right, True))
+            self.rows.append(_Rows(upper, columns, entry, below, False))
+            self.rows.append(_Rows(equal, columns, entry, right, True))
 
     def _more(self, score: Array) -> Array:
         """Return new columns with these scores."""

@@ -61,10 +61,10 @@ def infer(
     least = _certified.floor_of(model)
     if wanted < least:
         told = Context(prec=3, rounding=ROUND_CEILING).create_decimal(least)
+        advice = "ask for at least that" if least <= 1.0 else "no tol can be proved: leave it out"
         raise ValueError(
             f"tol={wanted:g} is below {float(told):.3g}, what rounding leaves to prove for "
-            f"sequences or trees of this size, {model.n_labels} labels and these scores; ask for "
-            "at least that"
+            f"sequences or trees of this size, {model.n_labels} labels and these scores; {advice}"
         )
     why = f"tol={wanted:g}"
     double = keep is None and model.dtype == _DOUBLE
@@ -235,13 +235,15 @@ def _for_a_price(
             marginals[variables] = rows
             return
         lists.append(listed(np.ascontiguousarray(rows), keep, workers))
-        places.append(np.arange(n)[variables])
+        if isinstance(variables, slice):
+            variables = np.arange(*variables.indices(n))
+        places.append(variables)
 
     bought, supports, left = _bought(model, price, work, workers, watch, take)
     own = np.zeros(count, dtype=bool) if supports is None else supports.taken & ~bought
     rest = ~(bought | own)[owner]
 
-    def take_rest(variables: Integers, rows: Array) -> None:
+    def take_rest(variables: slice | Integers, rows: Array) -> None:
         watch.left()
         take(variables, rows)
 

@@ -6,7 +6,7 @@ __all__ = ["ModelFormatError", "TextFormatError"]
 
 
 class ModelFormatError(ValueError):
-    """A model file is damaged, truncated, inconsistent or of another format.
+    """A file, of a model or compressed, is damaged, truncated, inconsistent or of another format.
 
     Parameters
     ----------

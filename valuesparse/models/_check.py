@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse.errors import MemoryLimitError
 from valuesparse.factors import Factor, Feature, Features, Structured, Table
 from valuesparse.models._blocks import Factors
 
@@ -28,7 +29,7 @@ class Finding(NamedTuple):
     ----------
     kind : str
         "probabilities", "forbids everything", "impossible states", "impossible evidence",
-        "constant", "duplicate", "no table" or "unused variable".
+        "constant", "duplicate", "error", "no table" or "unused variable".
     factor : int or None
         Index of the factor that it is about; None where it is about no single one.
     variables : tuple
@@ -83,8 +84,20 @@ class _Check:
         self.found.append(Finding(kind, index, names, f"factor {index}{over} {what}"))
 
     def factor(self, index: int, factor: Factor) -> None:
-        """Look at one factor."""
+        """Look at one factor, which may be of a kind that its user wrote."""
         self.used[list(factor.scope)] = True
+        try:
+            self._factor(index, factor)
+        except MemoryLimitError:  # the factor may be right, and its table is too large
+            raise
+        except Exception as error:
+            text = " ".join(str(error).split())
+            self.add(
+                "error", index, factor.scope,
+                f"raises {type(error).__name__}: {text or 'no text'}; inference would, too",
+            )  # fmt: skip
+
+    def _factor(self, index: int, factor: Factor) -> None:
         feature = factor if isinstance(factor, Feature) else None
         if feature is not None:
             fires = feature.fires

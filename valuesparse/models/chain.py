@@ -132,11 +132,10 @@ class Chain:
 
     def __new__(cls, *args: Any, order: int = 1, **kwargs: Any) -> Any:
         """Make a chain, or one of order 2, which is a class of its own."""
-        if order == 1:
-            return object.__new__(cls)
-        if order != 2:
+        integer = type(order) is int or isinstance(order, np.integer)  # True and 2.0 are none
+        if not integer or order not in (1, 2):
             raise ValueError(f"order must be 1 or 2, got {order!r}")
-        return SecondOrderChain(*args, **kwargs)
+        return object.__new__(cls) if order == 1 else SecondOrderChain(*args, **kwargs)
 
     def __init__(
         self,

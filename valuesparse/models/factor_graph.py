@@ -330,6 +330,8 @@ class FactorGraph(ConditionalFactors):
               "impossible evidence": one that the evidence says it is in;
             - "constant": a table with equal entries, or a feature that always or never fires;
             - "duplicate": a factor that equals an earlier one over the same variables;
+            - "error": a factor of a kind of your own raises an exception, or returns what it must
+              not;
             - "no table": a variable of a Bayesian network without a conditional table;
             - "unused variable": one that is in no factor.
 

@@ -51,8 +51,8 @@ class SparseTransition:
     ------
     ValueError
         For a shape that is not square, a pair stored twice, NaN, +inf, finite numbers beyond ±1e290
-        (float64) or ±1e28 (float32), and for `rows` or `columns` that are not finite or stand
-        beside a default of −inf.
+        (float64) or ±1e28 (float32), sums of the default, a row and a column beyond that, and for
+        `rows` or `columns` that are not finite or stand beside a default of −inf.
     TypeError
         When `entries` is no sparse array.
 
@@ -115,6 +115,7 @@ class SparseTransition:
         vectors = [_vector(name, x, k, dtype) for name, x in (("rows", rows), ("columns", columns))]
         if value == -np.inf and any(x is not None for x in vectors):
             raise ValueError("rows and columns must be None where default is -inf")
+        _require_sums(value, vectors[0], vectors[1], dtype)
         assign = object.__setattr__
         assign(self, "entries", table)
         assign(self, "default", value)
@@ -206,6 +207,16 @@ def _vector(name: str, value: Any, k: int, dtype: np.dtype[Any]) -> Array | None
     return array
 
 
+def _require_sums(default: float, rows: Array | None, columns: Array | None, dtype: Any) -> None:
+    """Raise ValueError where a default, a row and a column add up to too much."""
+    vectors = [(name, x) for name, x in (("rows", rows), ("columns", columns)) if x is not None]
+    for furthest in (np.argmin, np.argmax) if vectors else ():
+        at = [(name, x, int(furthest(x))) for name, x in vectors]
+        total = sum((float(x[i]) for _, x, i in at), default)
+        words = " + ".join(["default", *(f"{name}[{i}]" for name, _, i in at)])
+        as_potentials(words, total, dtype)
+
+
 def given_table(name: str, table: Any) -> Array | SparseTransition:
     """Return a table as it was given: with an entry for each pair, or with a list of some.
 
@@ -248,7 +259,7 @@ def limits(table: SparseTransition) -> tuple[float, float]:
 
 
 def weighed_list(name: str, table: SparseTransition, k: int, dtype: np.dtype[Any]) -> float:
-    """Return the largest finite magnitude of a table of k labels, which is checked.
+    """Return the largest finite magnitude of a table, whose labels must be k.
 
     Or what the magnitudes of a default, a row and a column sum up to: they may cancel.
     """
@@ -257,9 +268,7 @@ def weighed_list(name: str, table: SparseTransition, k: int, dtype: np.dtype[Any
             f"{name} must have shape {(k, k)} for {k} labels, got a SparseTransition of "
             f"{table.n_labels}"
         )
-    ends = np.array(limits(table))
-    scores = np.append(table.entries.data, ends).astype(dtype)
-    as_potentials(name, scores, dtype)
+    scores = np.append(table.entries.data, limits(table)).astype(dtype)
     most = float(np.abs(scores[np.isfinite(scores)]).max(initial=0.0))
     vectors = [x for x in (table.rows, table.columns) if x is not None]
     if not vectors:

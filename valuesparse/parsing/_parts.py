@@ -43,7 +43,9 @@ GRANDPARENTS = Kind("(g, h, m)", (0, 1), (1, 2))
 
 def refused(place: str, value: float) -> ValueError:
     """Return the error for a score that is none."""
-    shown = "NaN" if math.isnan(value) else f"{value:+g}"
+    few, every = f"{value:+g}", f"{float(value):+}"
+    # In few digits what is just beyond the largest would look like it.
+    shown = "NaN" if math.isnan(value) else few if float(few) == value else every
     return ValueError(
         f"{place} is {shown}; scores must be finite, at most {_parsing.LARGEST:g} in magnitude, or "
         "-inf (which forbids)"

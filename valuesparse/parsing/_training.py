@@ -123,8 +123,8 @@ def train(
         sentence.
     beta, gamma : float
         The loss: see :func:`valuesparse.learning.loss_and_gradient`. (1, 0) is that of CRFs,
-        (inf, 1) that of structured SVMs, of order 2 by linear programs (parser #2), which take many
-        times as long as beliefs. Among the losses between both
+        (inf, 1) that of structured SVMs, of order 2 by linear programs (parser #2), which take up
+        to four times as long as beliefs. Among the losses between both
         the default parses best (MSFXM10, Table 3, found the same).
     epochs : int
         Passes over the sentences.
@@ -154,7 +154,8 @@ def train(
     nonprojective : bool
         Whether an arc has features for being non-projective: some word between its ends does not
         descend from its head (the paths of MSFXM10's parser #2). For `order=2` and
-        `beta=inf`; trees are of any kind then, and the parser parses by "lp" or "ad3". A sentence
+        `beta=inf`; trees are of any kind then, and the parser parses by "lp" or "ad3". Training
+        takes 20 to 30 times as long, an hour for a treebank. A sentence
         whose linear program takes too long is learned from as far as it was solved, which
         `progress` counts (`cut_short`).
 
@@ -168,6 +169,8 @@ def train(
         An argument is wrong, there is no sentence, or one has no tree.
     vs.io.TextFormatError
         A `ValueError` with file and line: the file is damaged.
+    vs.io.ModelFormatError
+        A `ValueError` with the file: its gzip data are damaged, or grow too much.
     OSError
         A file cannot be read or written.
 

@@ -101,7 +101,7 @@ def _at_once(factor: Structured, messages: Floats, pairs: Array, p: Floats, c: F
     """
     order = np.argsort(pairs[:, 0], kind="stable")
     both = np.empty(len(pairs))
-    both[order] = factor.joint(messages, pairs[order])
+    both[order] = factor.checked_joint(messages, pairs[order])
     a, b = p[pairs.T]
     np.minimum(both, np.minimum(a, b), out=both)
     # P(neither) = P(a off) - P(b on, a off).

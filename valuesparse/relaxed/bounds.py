@@ -342,7 +342,7 @@ def proxy_divergence(
     shape = graph.cardinalities
     states = np.indices(shape, dtype=np.int64).reshape(len(shape), -1).T
     scores = [
-        graph.factor(i).log_potential(states[:, list(graph.factor(i).scope)])
+        graph.factor(i).checked_log_potential(states[:, list(graph.factor(i).scope)])
         for i in range(graph.n_factors)
     ]
     zero = np.zeros(len(states))

@@ -277,8 +277,8 @@ class GraphResult(FactorResult):
     def rigorous(self) -> bool:
         """Whether these bounds are a proof: the solver was exact, and had all joints they need.
 
-        Elsewhere they are estimates. Two passes have no joint of variables that lie in different
-        structured factors; a product of beliefs takes its place.
+        Elsewhere they are estimates. Two passes have the joints of variables that are independent,
+        or that one factor holds; a product of beliefs takes the place of any other.
         """
         return self.bounds().rigorous
 
