@@ -291,3 +291,18 @@ def test_scores_that_cancel_are_in_the_bound(seed: int) -> None:
             p = p / p.sum() - np.eye(2)[gold]
             exact += np.longdouble(value) * np.concatenate([p, p])
         assert np.sqrt(((gradient[:4] - exact) ** 2).sum()) <= certified.gradient_error
+
+
+def test_a_state_has_an_error_for_each_loss(rng: np.random.Generator) -> None:
+    def search() -> Lbfgs:
+        bowl = Noisy(1e-6, rng)
+        return Lbfgs(bowl, np.zeros(6), max_iterations=1, bounded=bowl)
+
+    first = search()
+    list(first)
+    state = first.state()
+    other = search()
+    with pytest.raises(ValueError, match="'loss_errors' must have 2 numbers, not 1"):
+        other.restore({**state, "loss_errors": state["loss_errors"][:1]})
+    other.restore(state)
+    np.testing.assert_array_equal(other.x, first.x)

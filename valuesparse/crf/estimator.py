@@ -361,7 +361,9 @@ calibration_max_trials : optional
             if isinstance(source, bytes) or (source is not None and os.path.exists(source)):
                 model = source if isinstance(source, bytes) else read_file(source)
                 with naming(source):
-                    tagger = self._tagger_of(model, self.max_labels if source is not model else _ANY)
+                    tagger = self._tagger_of(
+                        model, self.max_labels if source is not model else _ANY
+                    )
                 self._model, self._tagger = model, tagger  # not before: the file may be damaged
         return self._tagger
 

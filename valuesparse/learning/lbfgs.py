@@ -227,8 +227,8 @@ class Lbfgs:
         pairs = range(self.memory + 1)
         bounded: Fields = {} if self.bounded is None else {
             "exact": Field("i8", least=0, most=1),
-            "loss_errors": vector(range(1, max(self.period, 1) + 1), least=0.0),
-        }
+            "loss_errors": vector(range(1, max(self.period, 1) + 1), least=0.0, most=LARGEST**2),
+        }  # fmt: skip
         return {
             "x": vector(n), "gradient": vector(n), "s": vector(pairs, n), "y": vector(pairs, n),
             "sy": vector(pairs, least=_TINY, most=LARGEST**2), "pairs": Field("i8", least=0),
@@ -265,16 +265,18 @@ class Lbfgs:
         for name in ("s", "y", "sy"):
             if len(found[name]) != kept:
                 raise StateError(f"{name!r} must have {kept} rows, not {len(found[name])}")
+        losses = len(found["past"])
+        errors = found.get("loss_errors", np.zeros(losses))
+        if len(errors) != losses:
+            raise StateError(f"'loss_errors' must have {losses} numbers, not {len(errors)}")
         self._pairs, self.iterations = pairs, int(found["iterations"])
         self.x, self._gradient = found["x"].copy(), found["gradient"].copy()
         self.loss = float(found["loss"])
         self._s[:kept], self._y[:kept], self._sy[:kept] = found["s"], found["y"], found["sy"]
         self._past = found["past"].tolist()
-        self._errors = [0.0] * len(self._past)
-        if self.bounded is not None:
-            self._errors = found["loss_errors"].tolist()
-            if found["exact"]:
-                self.bounded.refine()
+        self._errors = errors.tolist()
+        if self.bounded is not None and found["exact"]:
+            self.bounded.refine()
         self._started = True
         self.reason = ENDED[int(found["ended"])]
         if self.reason is None and self._small(self._pseudo_gradient()):
