@@ -13,6 +13,7 @@ WORST = 10.0
 _SWEEPS = "sweeps until it converges, 1000 where it does not; each 0.1 to 0.2 `infer`"
 _LEFT_OUT = "gains of all factors, and a new tree of some; `infer` asks a tree it has"
 _PAIRS = "writes 98 numbers for each marginal"
+_LISTS = "few labels: `infer` has chunks of a long chain side by side, and this has not"
 _BUDGET = "1 ms in Python for any size: supports of three tolerances are tried"
 _BOUNDS = "as without bounds; then joints of what was left out, and a bisection"
 _DUAL = "sweeps until they converge, 200 at most, and log Z of eight forests"
@@ -23,8 +24,10 @@ _WIDER = "extreme scores: a pass in logarithms, whose exponentials underflow"
 
 #: The reason for each question of each kind of model that was above, on one machine or another.
 REASONS: dict[tuple[str, str], str] = {
+    ("chain", "decode 10-best"): _LISTS,
     ("chain", "entropy"): _WIDER,
     ("chain", "infer, work= half"): _BUDGET,
+    ("chain", "infer, zeta=0.9"): _LISTS,
     ("chain", "pairwise_bounds"): _PAIRS,
     ("tree", "entropy"): _WIDER,
     ("tree", "infer, work= half"): _BUDGET,

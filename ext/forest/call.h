@@ -128,8 +128,9 @@ class PathCall : public ForestCall {
     // Returns the sequences that are not cut after all.
     std::vector<int64_t> join_samples(PathPass& p, const Cuts& cuts);
     void find_islands();
-    // Those of few labels that go side by side; `order` keeps the others.
-    void islands_abreast(std::vector<int64_t>& order);
+    // Those of few labels that go side by side, or, if `alone`, in stretches; `order` keeps the
+    // others.
+    void islands_abreast(std::vector<int64_t>& order, bool alone);
     ForestPlan plan(const std::vector<int64_t>& order, const Cuts& cuts, int arithmetic) const;
 };
 

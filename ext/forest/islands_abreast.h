@@ -11,6 +11,10 @@
 // A message is made again where one of the lanes asks for that: it is a function of the islands,
 // and the other lanes get what they had. Bits, and counts of messages, are those of IslandPasses
 // with PathRows. A lane that meets anything unusual is left to these.
+//
+// Lanes may also be the stretches of one long chain, cut at islands that two of them share: both
+// are told what comes in there. Where one is released messages go on in the other; where several
+// are, a message is made, and counts, once for each stretch that what it tells has come through.
 #pragma once
 
 #include "forest/lane_messages.h"
@@ -28,20 +32,6 @@ class IslandsAbreast : public LaneMessages<D> {
     using typename Base::Mask;
     using typename Base::T;
     using typename Base::V;
-
-    static bool serves(const D& d) {
-        return d.K > 1 && d.K < vs::kLeastLabels && d.g.n_tiles == 1 && !d.in.c.per_edge &&
-               !d.e.sparse_forward;
-    }
-    // Is the memory of so many positions worth having?
-    static bool fits(const D& d, int64_t n) {
-        constexpr int64_t kMostRows = 4096, kMostBytes = int64_t{4} << 20;
-        return n <= kMostRows && 4 * n * N * d.K * static_cast<int64_t>(sizeof(T)) <= kMostBytes;
-    }
-    // Lanes that have ended, or are none, take as long as others.
-    static bool pays(const D& d, int64_t positions, int64_t longest) {
-        return 100 * positions > (25 + 3 * d.K / 2) * N * longest;
-    }
 
     // lanes[0..m), at most N, the longest first. False: no memory.
     bool open(const Lane<D>* lanes, int m, const D& d, double zeta, int64_t revisit,
@@ -61,6 +51,12 @@ class IslandsAbreast : public LaneMessages<D> {
         return true;
     }
 
+    // The lanes are stretches of one chain; after[r]: the lane that goes on from lane r, or -1.
+    void join(const int8_t* after) {
+        Base::after_ = after;
+        islands_ = 1 - m_;  // the first of all but one lane are no sign of how many there are
+    }
+
     // False: cancelled.
     bool find(const D& d, Ticker& ticker) {
         const bool late = revisit_ != 0;
@@ -71,14 +67,17 @@ class IslandsAbreast : public LaneMessages<D> {
             return pays_ && ticker.go_on(m_);
         });
         if (!all) return !pays_;
+        if (!holds_together()) return true;
         halves();
         inward_right(d);
+        if (!ticker.go_on(m_ * rows_)) return false;
         inward_left(d);
         centres(d, late);
         if (!ticker.go_on(m_ * rows_)) return false;
         if (late) {
             outward_right(d);
             outward_left(d);
+            if (!ticker.go_on(m_ * rows_)) return false;
         }
         refresh(d, late ? Count::kStale : Count::kNone);
         for (int64_t i = 0; i < rows_; ++i) {
@@ -86,11 +85,18 @@ class IslandsAbreast : public LaneMessages<D> {
             count((p.one | p.right) & ~p.island & ~last_[i]);
             if (i > 0) count((p.one | p.left) & ~p.island);
         }
+        tell_across();
         judge_touched(d);
         for (int64_t round = 1; revisit_ < 0 || round <= revisit_; ++round) {
             if (!ticker.go_on(m_ * rows_)) return false;
             if (!take_events(round)) break;
-            refresh(d, Count::kAll);
+            // So many rounds are few events each, and a sweep over a long chain for these is dear.
+            pays_ = !after_ || round <= kMostRounds;
+            if (!pays_) return true;
+            do {
+                if (!ticker.go_on(m_ * rows_)) return false;
+                refresh(d, Count::kAll);
+            } while (tell_across());
             judge_touched(d);
         }
         for (int64_t i = 0; i < rows_; ++i) {
@@ -120,10 +126,13 @@ class IslandsAbreast : public LaneMessages<D> {
 
   private:
     using Base::a_;
+    using Base::after_;
     using Base::again_left;
     using Base::again_right;
     using Base::b_;
+    using Base::each_joint;
     using Base::f_;
+    using Base::from_mask;
     using Base::held_;
     using Base::inside_;
     using Base::K_;
@@ -133,10 +142,13 @@ class IslandsAbreast : public LaneMessages<D> {
     using Base::m_;
     using Base::mode;
     using Base::p_;
+    using Base::positive;
     using Base::psi_;
     using Base::rows_;
     using Base::size_;
+    using Base::tell;
 
+    static constexpr Mask kAll = static_cast<Mask>((uint64_t{1} << N) - 1);
     // Lanes for which something holds at a position.
     struct Place {
         Mask island = 0, local = 0, released = 0, flipped = 0;  // see IslandFlag
@@ -152,6 +164,7 @@ class IslandsAbreast : public LaneMessages<D> {
     enum class Count { kNone, kStale, kAll };
     // Lists of what is free are faster with more labels, where so many of a hundred are islands.
     static constexpr int kAlways = 20, kMostIslands = 4;
+    static constexpr int64_t kMostRounds = 64;  // of stretches
 
     // How many rows an island sends.
     int64_t rows_out(int64_t i, int r) const { return (i > 0) + (i + 1 < lanes_[r].n); }
@@ -159,12 +172,6 @@ class IslandsAbreast : public LaneMessages<D> {
     VS_INLINE void count(Mask lanes) {
         for (int r = 0; r < N; ++r) full_[r] += static_cast<int32_t>(lanes >> r & 1u);
     }
-    static VS_INLINE V from_mask(Mask lanes) {  // 1 where there is a bit
-        T x[N];
-        for (int r = 0; r < N; ++r) x[r] = static_cast<T>(lanes >> r & 1u);
-        return V::load(x);
-    }
-    static VS_INLINE Mask positive(V x) { return x.ge(V::set1(std::numeric_limits<T>::min())); }
 
     // Islands by local factors.
     VS_INLINE void see_local(int64_t i, V sum, V high) {
@@ -219,6 +226,8 @@ class IslandsAbreast : public LaneMessages<D> {
             p.left = ~more & is_free;
             p.right = ~less & is_free;
             p.two = (p.left & (from_left + one).ge(far)) | (p.right & (far + one).ge(from_left));
+            // Behind an end nothing is held, or no number would be left there.
+            each_lane(~inside_[i] & kAll, [&](int r) { held_[i * N + r] = T(-1); });
         }
     }
 
@@ -373,6 +382,32 @@ class IslandsAbreast : public LaneMessages<D> {
             if (place_[i].touched) judge(d, i);
         }
     }
+    // Are all positions that two lanes have islands?
+    bool holds_together() {
+        each_joint([&](int64_t end, int r, int next) {
+            pays_ &= (place_[end].island >> r & place_[0].island >> next & 1u) != 0;
+        });
+        return pays_;
+    }
+    // Tells lanes what comes in where the other one is; true: some of that has to go on.
+    bool tell_across() {
+        bool more = false;
+        each_joint([&](int64_t end, int r, int next) {
+            Place &left = place_[end], &right = place_[0];
+            const Mask mine = Mask{1} << r, its = Mask{1} << next;
+            const bool from_left = tell(f_ + end * size_ + r, f_ + next);
+            const bool from_right = tell(b_ + next, b_ + end * size_ + r);
+            tell(b_ + next, Base::entry_ + r);
+            if (!from_left && !from_right) return;
+            left.touched |= mine;
+            right.touched |= its;
+            if (left.island & mine) return;
+            if (from_left) right.stale_f |= its;
+            if (from_right) left.stale_b |= mine;
+            more = true;
+        });
+        return more;
+    }
     // Takes all events; false: there are none.
     bool take_events(int64_t round) {
         bool any = false;
@@ -399,7 +434,9 @@ class IslandsAbreast : public LaneMessages<D> {
                                  flag(p.flipped, vs::kFlipped));
         const int event = p.become & bit ? vs::kBecome : p.flip & bit ? vs::kFlip : vs::kRelease;
         int value = Base::held(i, r);
-        vs::IslandState::take_event(event, flags, value, counts_[r],
+        vs::Counts other;  // of what two lanes share one counts
+        vs::IslandState::take_event(event, flags, value,
+                                    i > 0 || lanes_[r].head ? counts_[r] : other,
                                     [&] { return mode(p_ + i * size_, r); });
         const auto put = [&](Mask& lanes, uint8_t of) {
             lanes = flags & of ? lanes | bit : lanes & ~bit;
@@ -416,11 +453,24 @@ class IslandsAbreast : public LaneMessages<D> {
         int32_t sum[N] = {};
         for (int64_t i = rows_; i-- > 0;) {
             const T *const high = Base::high_ + i * N, *const held = held_ + i * N;
+            each_lane(last_[i], [&](int r) { sum[r] = 0; });
             T* const to = exponent_ + i * N;
             for (int r = 0; r < N; ++r) {
                 to[r] = static_cast<T>(sum[r]);
                 sum[r] = held[r] < T(0) ? sum[r] + exponent_of(high[r]) : 0;
             }
+        }
+        // Segments that go on in another lane: the last lane first.
+        for (int next = -1, n = 0; after_ && n < m_; ++n) {
+            int r = 0;
+            while (after_[r] != next) ++r;
+            const int64_t end = lanes_[r].n - 1;
+            for (int64_t i = end; next >= 0 && i >= 0; --i) {
+                if (i == end && held_[i * N + r] >= T(0)) break;
+                exponent_[i * N + r] += exponent_[next];
+                if (held_[i * N + r] >= T(0)) break;
+            }
+            next = r;
         }
     }
 

@@ -6,6 +6,7 @@
 #include "core/sum.h"
 #include "forest/islands_abreast.h"
 #include "forest/path_task.h"
+#include "forest/stretches.h"
 #include "simd/transpose.h"
 
 namespace VS_NS {
@@ -23,18 +24,24 @@ class LaneTally {
         for (int r = 0; r < kWide; ++r) value_[r] = rest_[r] = Wide::set1(0.0);
         const double step = d.edge_shift(0);
         const int64_t n = lanes[0].n;
-        Mask left = 0, starts = asked;  // islands one position before; lanes where a segment may
-        for (int64_t i = 0; i < n; ++i) {
-            const Mask here = group.islands(i) & asked, free = group.inside(i) & asked & ~here;
+        Mask told = 0;  // the first position is the last of another lane
+        for (int r = 0; asked >> r; ++r) told |= static_cast<Mask>(!lanes[r].head) << r;
+        // Islands one position before; lanes where a segment may begin.
+        Mask left = 0, starts = asked & ~told;
+        for (int64_t i = 0; i < n; ++i, told = 0) {
+            const Mask all = group.islands(i) & asked, free = group.inside(i) & asked & ~all;
+            const Mask here = all & ~told;
             const Mask ends = i + 1 < n ? group.islands(i + 1) & free & ~group.last(i) : 0;
             const Mask moved = here & ~group.stayed(i), beside = here & left;
             double x[N];
             std::memcpy(x, group.shifts(i), sizeof(x));
             Group::each_lane(moved, [&](int r) {
+                const bool first = i == 0 && lanes[r].head;
+                const bool last = i + 1 == lanes[r].n && lanes[r].tail;
                 x[r] = static_cast<double>(
-                    d.in.score(lanes[r].begin + i, group.held(i, r), i == 0, i + 1 == lanes[r].n));
+                    d.in.score(lanes[r].begin + i, group.held(i, r), first, last));
             });
-            add(free | here, x);
+            add((free & ~told) | here, x);
             for (int r = 0; r < N; ++r) x[r] = step;
             Group::each_lane(beside, [&](int r) {
                 x[r] =
@@ -58,16 +65,16 @@ class LaneTally {
                 segments_[r] += one(starts, r);
                 sparse_[r] += (i > 0 ? one(local, r) : 0) + one(local & ~last, r);
             }
-            left = starts = here;
+            left = starts = all;
         }
     }
-    double log_z(int r) const {
+    vs::Sum log_z(int r) const {
         double value[N], rest[N];
         for (int q = 0; q < kWide; ++q) {
             value_[q].store(value + q * Wide::N);
             rest_[q].store(rest + q * Wide::N);
         }
-        return value[r] + rest[r];
+        return {value[r], rest[r]};
     }
     void count(int r, vs::Counts& counts) const {
         counts.islands += islands_[r];
@@ -122,6 +129,63 @@ template <class D>
 constexpr bool kIslandsAbreast =
     kGoAbreast<D> && std::is_same<typename D::In, typename D::T>::value;
 
+// Writes the islands of a lane that went well.
+template <class D>
+void write_islands(vs::PathPass* pass, const IslandsAbreast<D>& group, const Lane<D>& s, int r) {
+    for (int64_t i = 0; i < s.n; ++i) pass->islands[s.begin + i] = group.held(i, r);
+    pass->control->done.fetch_add(s.n - (s.head ? 0 : 1), std::memory_order_relaxed);
+}
+
+// A long chain, in stretches. False: stopped.
+template <class D>
+bool in_stretches(vs::PathPass* pass, const D& d, int64_t number, typename D::In* unwanted,
+                  vs::Scratch& scratch, Ticker& ticker) {
+    constexpr int N = IslandsAbreast<D>::N;
+    const vs::Chains& c = pass->model.arrays;
+    const int64_t sequence = pass->order[number];
+    Stretches<D> cut;
+    if (!cut.cut(d, c, sequence, pass->zeta,
+                 RowsOf<typename D::In>::row(pass->marginals, c.dtype))) {
+        return true;
+    }
+    const Lane<D>* const lanes = cut.lanes();
+    const LaneSizes sizes = lane_sizes(lanes, N);
+    if (!IslandsAbreast<D>::fits_joined(d, sizes.longest) ||
+        !IslandsAbreast<D>::pays(d, sizes.positions, sizes.longest)) {
+        return true;
+    }
+    IslandsAbreast<D> group;
+    if (!group.open(lanes, N, d, pass->zeta, pass->revisit, scratch)) {
+        pass->control->stop.store(2);
+        return false;
+    }
+    group.join(cut.after());
+    if (!group.find(d, ticker)) return false;
+    double added = 0.0;
+    bool well[N];
+    for (int r = 0; r < N; ++r) {
+        if (!group.well(r)) return true;
+        well[r] = true;
+        added += group.added(r);
+    }
+    if (!group.little(added)) return true;
+    const LaneTally<D> tally(d, group, lanes, (1u << N) - 1u);
+    vs::Counts& counts = pass->counts[number];
+    vs::Sum log_z;
+    for (int j = 0; j < N; ++j) {
+        const int r = cut.lane(j);
+        vs::add(counts, group.counts(r));
+        tally.count(r, counts);
+        vs::merge(&log_z, tally.log_z(r));
+        write_islands(pass, group, lanes[r], r);
+    }
+    counts.unsettled = counts.unsettled > 0;
+    pass->log_z[sequence] = log_z.total();
+    pass->status[sequence] = vs::kOk;
+    write_lanes(group, lanes, N, well, unwanted, d.K);
+    return true;
+}
+
 // Sequences of the order, which are left with kWithout where they are not answered here.
 template <class D>
 void islands_task(vs::PathPass* pass, const vs::Work& w) {
@@ -138,9 +202,20 @@ void islands_task(vs::PathPass* pass, const vs::Work& w) {
         if (!IslandsAbreast<D>::serves(d)) return;
         Ticker ticker(pass->control, w.worker == 0, d.K, D::kSlower);
         if (!ticker.begin_task()) return;
-        for (int64_t first = w.item.first; first < w.item.last; first += N) {
-            const int m = static_cast<int>(w.item.last - first < N ? w.item.last - first : N);
+        const auto is_long = [&](int64_t i) {
+            const int64_t s = pass->order[i];
+            return c.offset[s + 1] - c.offset[s] > vs::kLongestLane;
+        };
+        for (int64_t first = w.item.first, next; first < w.item.last; first = next) {
             const vs::Scratch::Mark mark = scratch.mark();
+            if (is_long(first)) {
+                next = first + 1;
+                if (!in_stretches(pass, d, first, unwanted, scratch, ticker)) return;
+                scratch.rewind(mark);
+                continue;
+            }
+            next = w.item.last - first < N ? w.item.last : first + N;
+            const int m = static_cast<int>(next - first);
             Lane<D> lanes[N];
             for (int r = 0; r < m; ++r) {
                 lane_begin(lanes[r], d, c, pass->order[first + r],
@@ -169,12 +244,9 @@ void islands_task(vs::PathPass* pass, const vs::Work& w) {
                 vs::Counts& counts = pass->counts[first + r];
                 counts = group.counts(r);
                 tally.count(r, counts);
-                pass->log_z[s.sequence] = tally.log_z(r);
-                for (int64_t i = 0; i < s.n; ++i) {
-                    pass->islands[s.begin + i] = group.held(i, r);
-                }
+                pass->log_z[s.sequence] = tally.log_z(r).total();
+                write_islands(pass, group, s, r);
                 pass->status[s.sequence] = vs::kOk;
-                pass->control->done.fetch_add(s.n, std::memory_order_relaxed);
             }
             if (asked) write_lanes(group, lanes, m, well, unwanted, d.K);
             scratch.rewind(mark);

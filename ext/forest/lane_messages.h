@@ -9,6 +9,7 @@
 #include "forest/forward_few.h"
 #include "forest/path_exact.h"
 #include "forest/scores_abreast.h"
+#include "forest/worth.h"
 #include "rows/tile_abreast.h"
 
 namespace VS_NS {
@@ -22,12 +23,40 @@ class LaneMessages {
     using Mask = uint32_t;  // a bit a lane
     static constexpr int N = V::N;
 
+    static bool serves(const D& d) {
+        return d.K > 1 && d.K < vs::kLeastLabels && d.g.n_tiles == 1 && !d.in.c.per_edge &&
+               !d.e.sparse_forward;
+    }
+    // Is the memory of so many positions worth having? Of stretches, there is none without it.
+    static bool fits(const D& d, int64_t n) {
+        constexpr int64_t kMostBytes = int64_t{4} << 20;
+        return n <= vs::kLongestLane && bytes(d, n) <= kMostBytes;
+    }
+    static int64_t bytes(const D& d, int64_t n) {
+        return 4 * n * N * d.K * static_cast<int64_t>(sizeof(T));
+    }
+    static bool fits_joined(const D& d, int64_t n) { return bytes(d, n) <= int64_t{1} << 27; }
+    // Lanes that have ended, or are none, take as long as others.
+    static bool pays(const D& d, int64_t positions, int64_t longest) {
+        return 100 * positions > (25 + 3 * d.K / 2) * N * longest;
+    }
+
     // What a variable is held at, or below 0.
     int held(int64_t i, int r) const { return static_cast<int>(held_[i * N + r]); }
     // The largest scores of local factors (N,); the sum that m' was divided by.
     const double* shifts(int64_t i) const { return shift_ + i * N; }
     double mass(int64_t i, int r) const { return static_cast<double>(mass_[i * N + r]); }
     const T* marginals(int64_t i) const { return p_ + i * size_; }  // (K, N)
+    // What floors have added to lane r, relative to Z, and whether that is little. In float64 it
+    // always is.
+    double added(int r) const {
+        double sum = 0.0;
+        for (int64_t i = 0; sizeof(T) == 4 && i < lanes_[r].n; ++i) {
+            sum += static_cast<double>(added_[i * N + r]);
+        }
+        return sum;
+    }
+    bool little(double added) const { return added <= kNear * Floor<float>::kMostAdded; }
 
     // f(lane) for each bit.
     template <class F>
@@ -37,6 +66,8 @@ class LaneMessages {
 
   protected:
     static constexpr int kWide = ScoresAbreast<D>::kWide;
+    // Sums are made in another order than that of PathRows, which decides near its bounds.
+    static constexpr double kNear = 0.99;
 
     // lanes[0..m), the longest first. False: no memory.
     bool open(const Lane<D>* lanes, int m, const D& d, vs::Scratch& scratch) {
@@ -48,7 +79,7 @@ class LaneMessages {
         plain_ = d.e.positive;
         size_ = N * static_cast<int64_t>(d.K);
         rows_ = lanes[0].n;
-        psi_ = scratch.array<T>((4 * rows_ + 1) * size_);
+        psi_ = scratch.array<T>((4 * rows_ + 2) * size_);
         held_ = scratch.array<T>(kPerRow * rows_ * N);
         shift_ = scratch.array<double>(rows_ * N);
         inside_ = scratch.array<Mask>(2 * rows_);
@@ -57,6 +88,8 @@ class LaneMessages {
         b_ = f_ + rows_ * size_;
         p_ = b_ + rows_ * size_;
         a_ = p_ + rows_ * size_;
+        entry_ = a_ + size_;
+        for (int64_t k = 0; k < size_; ++k) entry_[k] = T(1);
         mass_ = held_ + rows_ * N;
         high_ = mass_ + rows_ * N;
         added_ = high_ + rows_ * N;
@@ -77,14 +110,32 @@ class LaneMessages {
     bool large_enough(int r) const {
         if (!(exponent_of(lowest_[r]) > D::kLowest) || !(least_[r] > T(0))) return false;
         if (sizeof(T) == 8) return static_cast<double>(least_[r]) >= Floor<double>::kTrust;
-        // Sums are made in another order than that of PathRows, which decides near its bounds.
-        constexpr double kNear = 0.99;
-        double added = 0.0;
-        for (int64_t i = 0; i < lanes_[r].n; ++i) added += static_cast<double>(added_[i * N + r]);
         return static_cast<double>(most_[r]) <= kNear * Floor<float>::kTolerance &&
-               added <= kNear * Floor<float>::kMostAdded;
+               little(added(r));
     }
 
+    // f(last position of lane r, r, the lane that begins there).
+    template <class F>
+    void each_joint(F f) const {
+        for (int r = 0; after_ && r < m_; ++r) {
+            if (after_[r] >= 0) f(lanes_[r].n - 1, r, after_[r]);
+        }
+    }
+    // Copies a message from lane to lane; was it another one?
+    bool tell(const T* from, T* to) const {
+        bool other = false;
+        for (int k = 0; k < K_; ++k) {
+            other |= to[k * N] != from[k * N];
+            to[k * N] = from[k * N];
+        }
+        return other;
+    }
+    static VS_INLINE V from_mask(Mask lanes) {  // 1 where there is a bit
+        T x[N];
+        for (int r = 0; r < N; ++r) x[r] = static_cast<T>(lanes >> r & 1u);
+        return V::load(x);
+    }
+    static VS_INLINE Mask positive(V x) { return x.ge(V::set1(std::numeric_limits<T>::min())); }
     // The lowest index of the largest entry of lane r.
     int mode(const T* row, int r) const {
         int best = 0;
@@ -100,11 +151,13 @@ class LaneMessages {
     template <class See, class GoOn>
     bool locals(const D& d, See see, GoOn go_on) {
         constexpr int64_t kAtOnce = ScoresAbreast<D>::kAtOnce;
-        constexpr int64_t kFirst = kAtOnce / 2;  // positions after which go_on is called at first
+        // Positions after which go_on is called, at first and then.
+        constexpr int64_t kFirst = kAtOnce / 2, kPolled = 4096;
         int64_t stops[4 * N + 1];
         const int n_stops = forward_stops(d, lanes_, m_, stops);
         for (int64_t i = 0, end; i < rows_; i = end) {
-            end = next_stop(stops, n_stops, i, i > 0 || rows_ < kFirst ? rows_ : kFirst);
+            const int64_t most = i > 0 || rows_ < kFirst ? i + kPolled : kFirst;
+            end = next_stop(stops, n_stops, i, most < rows_ ? most : rows_);
             scores_.aim(d, lanes_, m_, 0, i);
             const In* x = nullptr;
             for (int64_t j = i; j < end; ++j, x += size_) {
@@ -179,6 +232,8 @@ class LaneMessages {
     ScoresAbreast<D> scores_;
     T *psi_ = nullptr, *f_ = nullptr, *b_ = nullptr, *p_ = nullptr;  // (rows, K, N)
     T* a_ = nullptr;                                                 // (K, N): what goes out
+    T* entry_ = nullptr;             // (K, N): what comes in at the ends of lanes: ones
+    const int8_t* after_ = nullptr;  // (m,) the lane that goes on from each, -1: none; or null
     T *held_ = nullptr, *mass_ = nullptr, *high_ = nullptr, *added_ = nullptr;  // (rows, N)
     double* shift_ = nullptr;                                                   // (rows, N)
     Mask *inside_ = nullptr, *last_ = nullptr;  // (rows,) lanes that have a position, that end here
@@ -301,8 +356,8 @@ class LaneMessages {
         if (i == 0) return;
         T* const to = b_ + (i - 1) * size_;
         send<FEW>(d, d.e.backward, to);
-        each_lane(last_[i - 1], [&](int r) {  // nothing comes in at an end
-            for (int k = 0; k < K_; ++k) to[k * N + r] = T(1);
+        each_lane(last_[i - 1], [&](int r) {
+            for (int k = 0; k < K_; ++k) to[k * N + r] = entry_[k * N + r];
         });
     }
     template <bool PLAIN, int FEW>

@@ -1,5 +1,6 @@
 // Islands of chains: long sequences on the whole pool, then the others side by side.
 #include <algorithm>
+#include <iterator>
 #include <new>
 
 #include "core/sum.h"
@@ -139,12 +140,16 @@ struct Choice {
 
 }  // namespace
 
-void PathCall::islands_abreast(std::vector<int64_t>& order) {
-    const int64_t n = static_cast<int64_t>(order.size());
-    if (n < 2 || c_.n_labels >= kLeastLabels || is_log(arithmetic_)) return;
-    const std::vector<int64_t> sorted = by_length(order);
-    constexpr int64_t kTogether = 16;
-    const ForestPlan whole = plan_islands(c_, sorted, r_.threads, kTogether);
+void PathCall::islands_abreast(std::vector<int64_t>& order, bool alone) {
+    const int64_t most = alone ? kMostInStretches : kLeastLabels - 1;
+    if (c_.n_labels > most || is_log(arithmetic_)) return;
+    std::vector<int64_t> some;
+    std::copy_if(order.begin(), order.end(), std::back_inserter(some),
+                 [&](int64_t s) { return (length(c_, s) > kLongestLane) == alone; });
+    const int64_t n = static_cast<int64_t>(some.size());
+    if (n < (alone ? 1 : 2)) return;
+    const std::vector<int64_t> sorted = by_length(some);
+    const ForestPlan whole = plan_islands(c_, sorted, r_.threads, alone ? 1 : 16);
     const Tasks& tasks = whole.tasks;
     std::vector<Counts> counts(at(n));
     PathPass p;
@@ -173,6 +178,8 @@ void PathCall::islands_abreast(std::vector<int64_t>& order) {
 void PathCall::find_islands() {
     const Chains& c = c_;
     std::vector<int64_t> order(order_), without;
+    islands_abreast(order, true);
+    if (control_.stop.load()) return;
     const bool choose = c.n_labels >= kLeastLabels;  // whether some may be answered exactly
     const std::vector<char> turned = choose ? turned_tables(r_.model) : std::vector<char>();
     Pass pass;
@@ -222,7 +229,7 @@ void PathCall::find_islands() {
         serial.rewind(mark);
     }
     std::vector<int64_t> rest(middle, order.end());
-    islands_abreast(rest);
+    islands_abreast(rest, false);
     if (control_.stop.load()) return;
     order.resize(n_long);
     order.insert(order.end(), rest.begin(), rest.end());

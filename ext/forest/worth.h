@@ -35,6 +35,9 @@ struct LikelyRule {
 // Models of fewer labels have islands whatever they cost: calls are short, and "how far do islands
 // get?" is asked of small models.
 constexpr int64_t kLeastLabels = 32;
+// Those that are longer do not lie beside others, but in stretches of their own up to so many
+// labels: with more, the machine of islands on two cores is as fast.
+constexpr int64_t kLongestLane = 4096, kMostInStretches = 5;
 
 // The share of variables that count from which a component is worth islands: a full message saved
 // is worth K^2, a variable with islands costs a multiple of K, and where a component branches more,

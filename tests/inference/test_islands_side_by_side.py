@@ -162,3 +162,59 @@ def test_threads_and_order_do_not_show(k: int, rng: np.random.Generator, dtype: 
     assert_same_bits(again.islands, r.islands[rows])
     assert_same_bits(again.log_z, r.log_z[order])
     assert again.stats == r.stats
+
+
+def as_path(model: Arrays) -> vs.Tree:
+    """Return one chain as a tree, which does not go side by side."""
+    n = len(model.unary)
+    unary = model.unary.copy()
+    if model.start is not None:
+        unary[0] += model.start
+    if model.end is not None:
+        unary[-1] += model.end
+    return vs.Tree(np.arange(-1, n - 1), unary, model.transition, allowed=model.allowed)
+
+
+@pytest.mark.parametrize("revisit", REVISITS)
+@pytest.mark.parametrize("k", [2, 3, 4, 5, 6])
+def test_a_long_chain_answers_in_stretches_as_a_whole(
+    k: int, revisit: int | None, rng: np.random.Generator, dtype: type
+) -> None:
+    """A tree of one path, which is not cut, has the same islands."""
+    for zeta in ZETAS:
+        peak, scale = rng.choice([3.0, 6.0, 10.0]), rng.choice([0.5, 1.0, 3.0])
+        n = int(rng.integers(4097, 6000))
+        model = peaked_chain(rng, [n], k, peak=peak, share=rng.random(), scale=scale, dtype=dtype)
+        ask: dict[str, Any] = {"zeta": zeta, "revisit": revisit}
+        r, tree = vs.infer(chain(model), **ask), vs.infer(as_path(model), **ask)
+        assert_same_bits(r.islands, tree.islands)
+        tolerance = 1e-12 if dtype is np.float64 else 2e-6
+        np.testing.assert_allclose(r.marginals, tree.marginals, atol=tolerance)
+        np.testing.assert_allclose(r.log_z, tree.log_z, rtol=tolerance)
+        for name in ("islands", "segments", "released", "flipped", "rounds"):
+            assert r.stats[name] == tree.stats[name], name
+        assert r.converged == tree.converged
+
+
+@pytest.mark.parametrize("k", [2, 5, 9])
+def test_stretches_know_of_no_others(k: int, rng: np.random.Generator, dtype: type) -> None:
+    """Long chains in a batch, beside short ones, on any number of threads."""
+    for zeta in (0.5, 0.9):
+        model = peaked_chain(rng, [5000, 7, 4096, 4097, 0, 6500], k, share=0.5, dtype=dtype)
+        model = replace(model, allowed=rng.random(model.unary.shape) < 0.9)
+        model.allowed[:, 0] = True
+        r = assert_as_alone(model, zeta, None)
+        for threads in (2, 3, 8):
+            assert_same_result(r, vs.infer(chain(model), zeta=zeta, threads=threads))
+
+
+@pytest.mark.skipif(
+    vs.simd_level() not in ("x86-64-v3", "x86-64-v4"), reason="needs vectors of four doubles"
+)
+def test_a_chain_is_cut_where_it_has_islands(rng: np.random.Generator) -> None:
+    """What goes in stretches is one plan, beside that of the table; the machine has others."""
+    for share in (0.5, 0.0):
+        model = chain(peaked_chain(rng, [20_000], 5, share=share, scale=0.1))
+        with vs.schedule.record() as plans:
+            vs.infer(model, zeta=0.9, threads=1)
+        assert (len(plans) == 2) == (share > 0.0)

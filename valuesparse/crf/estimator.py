@@ -134,7 +134,7 @@ calibration_max_trials : optional
     tol: float | None
     constraints: str | None
     forbidden: Forbidden | None
-    max_labels: int | None
+    max_labels: int | None = None  # pickles of before have none
 
     # Class attributes, because __init__ of an estimator sets its parameters only.
     training_log_: Any = None
