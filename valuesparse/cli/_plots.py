@@ -187,10 +187,11 @@ def _draw_error(axes: Axes, rows: Sequence[Row]) -> None:
         axes.plot(speeds, proved, "o--", color=colour, label=f"{name}, proved", linewidth=1.2,
                   markersize=6, markerfacecolor="white")  # fmt: skip
     axes.set_yscale("log")
-    axes.set_ylim(low, 3.0)
+    axes.set_ylim(low, 3.0 * low**-0.25)  # room for the legend above all points
+    axes.set_yticks([10.0**e for e in range(0, round(math.log10(low)) - 1, -2)])
     axes.set_xlabel("speed-up over our exact (×)", fontsize=10, color=_INK)
     axes.set_title("Largest error of a marginal", fontsize=12, loc="left", color=_INK)
-    axes.legend(fontsize=8, frameon=False, loc="best", labelcolor=_INK, ncols=2)
+    axes.legend(fontsize=8, frameon=False, loc="upper left", labelcolor=_INK, ncols=2)
 
 
 def _draw_work(axes: Axes, rows: Sequence[Row]) -> None:
