@@ -54,7 +54,7 @@ class Stretches {
     int lane(int j) const { return lane_of_[j]; }
 
   private:
-    static constexpr int kMostLabels = static_cast<int>(vs::kLeastLabels);
+    static constexpr int kMostLabels = static_cast<int>(vs::kMostInStretches);
     static constexpr int kSeen = 16;   // islands that are looked at for a cut
     static constexpr int kReach = 12;  // positions on each side that tell what they become
     struct Row {

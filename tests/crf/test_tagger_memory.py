@@ -172,7 +172,7 @@ def test_pieces_do_not_show(
     rng: np.random.Generator, kind: str, marginals: str, monkeypatch: pytest.MonkeyPatch, wide: Path
 ) -> None:
     if kind == "parquet":
-        pytest.importorskip("pyarrow")
+        pytest.importorskip("pyarrow", reason="needs the extra parquet")
     text = attributes(rng, [3, 40, 1, 0, 7] if marginals == "best" else [2, 3, 1])
     whole = tagged(wide, text, kind, marginals)
     monkeypatch.setattr(_shard, "_MARGINALS", 1)
