@@ -11,6 +11,7 @@ import pytest
 import valuesparse as vs
 from valuesparse.crf import Constraints, Trainer, constraints
 from valuesparse.crf.crfsuite import Tagger
+from valuesparse.crf.training._possible import ImpossibleSequenceError
 from valuesparse.io.crfsuite import CrfsuiteModel
 
 LABELS = ["O", "B-P", "I-P", "B-L", "I-L"]
@@ -206,8 +207,10 @@ def test_sets_that_leave_no_choice_are_named() -> None:
     trainer.append([["a"], ["b"]], ["B-P", "I-P"])
     trainer.append([["a"], ["b"], ["c"]], allowed=["O", None, ["I-P", "I-L"]])
     trainer.append([["a"], ["b"], ["c"]], allowed=[None, "O", ["I-P", "I-L"]])
-    with pytest.raises(ValueError, match=r"sequence 2, item 2: .* leaves none"):
+    with pytest.raises(ImpossibleSequenceError, match=r"sequence 2, item 2: .* leaves none") as it:
         trainer.train_inmemory()
+    again = pickle.loads(pickle.dumps(it.value))
+    assert (again.sequence, again.item, str(again)) == (2, 2, str(it.value))
 
 
 def test_held_out_sequences_that_have_no_tags() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -22,13 +21,11 @@ from valuesparse.crf.corpora._reader import (
 )
 from valuesparse.crf.training._held_out import CorpusTrainer
 from valuesparse.crf.training._parameters import require_apart
+from valuesparse.crf.training._possible import ImpossibleSequenceError
 from valuesparse.crf.training._progress import asks_to_stop
 from valuesparse.io._files import check_target, require_spared
 
 __all__ = ["train_corpus"]
-
-# The errors of a trainer about a sequence that it was given.
-_SEQUENCE = re.compile(r"sequence (\d+), item (\d+): (.*)", re.DOTALL)
 
 
 def _read(sources: Iterable[Source], features: FeatureSource | None) -> dict[Any, str]:
@@ -173,14 +170,11 @@ def train_corpus(
 
     try:
         data = trainer.train_inmemory(callback=watch, checkpoint=checkpoint)
-    except ValueError as error:
-        about = _SEQUENCE.fullmatch(str(error))
-        if about is None:
-            raise
-        i, item = int(about[1]), int(about[2])
-        at = bisect_right(begins, i) - 1
+    except ImpossibleSequenceError as error:
+        at = bisect_right(begins, error.sequence) - 1
+        number = error.sequence - begins[at] + 1
         raise ValueError(
-            f"{sources[at].name}: sentence {i - begins[at] + 1}, token {item + 1}: {about[3]}"
+            f"{sources[at].name}: sentence {number}, token {error.item + 1}: {error.cause}"
         ) from error
     write_pair(target, data, kept)
     return trainer

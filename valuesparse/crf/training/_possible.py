@@ -10,10 +10,31 @@ from valuesparse.crf._schemes import Constraints, Rules
 from valuesparse.crf.training._data import Corpus
 from valuesparse.models import Chain
 
-__all__ = ["require_possible", "require_tags"]
+__all__ = ["ImpossibleSequenceError", "require_possible", "require_tags"]
 
 # Positions × labels that are looked at in one go.
 _NUMBERS = 1 << 22
+
+
+class ImpossibleSequenceError(ValueError):
+    """A sequence to learn from has no labels that the constraint allows.
+
+    Attributes
+    ----------
+    sequence : int
+        Its number in the order of `append`.
+    item : int
+        The first item that the constraint forbids, from 0.
+    cause : str
+        What is forbidden there, and by which constraint.
+    """
+
+    def __init__(self, sequence: int, item: int, cause: str) -> None:
+        super().__init__(f"sequence {sequence}, item {item}: {cause}")
+        self.sequence, self.item, self.cause = sequence, item, cause
+
+    def __reduce__(self) -> tuple[type[ImpossibleSequenceError], tuple[int, int, str]]:
+        return type(self), (self.sequence, self.item, self.cause)
 
 
 def require_possible(
@@ -23,7 +44,7 @@ def require_possible(
     labels: list[str],
     numbers: npt.NDArray[np.int64],
 ) -> None:
-    """Raise ValueError for a sequence whose labels are not possible.
+    """Raise ImpossibleSequenceError for a sequence whose labels are not possible.
 
     Parameters
     ----------
@@ -52,10 +73,11 @@ def require_possible(
     ):  # fmt: skip
         s = int(np.searchsorted(offset, i, side="right")) - 1
         before = f" {labels[gold[i - 1]]!r}" if words == "after" else ""
-        raise ValueError(
-            f"sequence {numbers[s]}, item {i - offset[s]}: {labels[gold[i]]!r} {words}{before}, "
-            f"which {rules!r} forbids; correct the labels or the constraint"
-        )
+        raise ImpossibleSequenceError(
+            int(numbers[s]), int(i - offset[s]),
+            f"{labels[gold[i]]!r} {words}{before}, which {rules!r} forbids; correct the labels or "
+            "the constraint",
+        )  # fmt: skip
     if corpus.sets is not None:
         _require_sets(corpus, found, rules, numbers)
 
@@ -63,7 +85,7 @@ def require_possible(
 def _require_sets(
     corpus: Corpus, found: Constraints, rules: Rules, numbers: npt.NDArray[np.int64]
 ) -> None:
-    """Raise ValueError for a sequence with sets of labels of which no choice is possible."""
+    """Raise ImpossibleSequenceError for a sequence with sets of which no choice is possible."""
     assert corpus.sets is not None
     assert corpus.members is not None
     k, offset = len(found.allowed_start), corpus.offset
@@ -87,10 +109,11 @@ def _require_sets(
         )  # fmt: skip
         place, _ = _forest.infer(chain.forest, 1, np.empty(len(group)))
         if place is not None:
-            raise ValueError(
-                f"sequence {numbers[group[place[0]]]}, item {place[1]}: {rules!r} leaves none of "
-                "the labels allowed there, given those before; correct the labels or the constraint"
-            )
+            raise ImpossibleSequenceError(
+                int(numbers[group[place[0]]]), int(place[1]),
+                f"{rules!r} leaves none of the labels allowed there, given those before; correct "
+                "the labels or the constraint",
+            )  # fmt: skip
         at = until
 
 
