@@ -132,7 +132,6 @@ class IslandsAbreast : public LaneMessages<D> {
     using Base::b_;
     using Base::each_joint;
     using Base::f_;
-    using Base::from_mask;
     using Base::held_;
     using Base::inside_;
     using Base::K_;
@@ -186,7 +185,7 @@ class IslandsAbreast : public LaneMessages<D> {
             index = V::min(index, none + V::where_ge(V::load(psi + k * N), high, at - none));
         }
         // What lies behind an end bounds the last gap as an island would.
-        ((index + one) * from_mask(p.island | ~inside_[i]) - one).store(held_ + i * N);
+        (V::where_bit(p.island | ~inside_[i], index + one) - one).store(held_ + i * N);
         for (Mask lanes = p.island; lanes; lanes &= lanes - 1) ++islands_;
     }
     // Does a row of this sum, whose largest entry is one, reach zeta?

@@ -22,7 +22,8 @@ class LaneTally {
 
     LaneTally(const D& d, const Group& group, const Lane<D>* lanes, Mask asked) {
         for (int r = 0; r < kWide; ++r) value_[r] = rest_[r] = Wide::set1(0.0);
-        const double step = d.edge_shift(0);
+        double steps[N];
+        for (int r = 0; r < N; ++r) steps[r] = d.edge_shift(0);
         const int64_t n = lanes[0].n;
         Mask told = 0;  // the first position is the last of another lane
         for (int r = 0; asked >> r; ++r) told |= static_cast<Mask>(!lanes[r].head) << r;
@@ -33,31 +34,22 @@ class LaneTally {
             const Mask here = all & ~told;
             const Mask ends = i + 1 < n ? group.islands(i + 1) & free & ~group.last(i) : 0;
             const Mask moved = here & ~group.stayed(i), beside = here & left;
-            double x[N];
-            std::memcpy(x, group.shifts(i), sizeof(x));
-            Group::each_lane(moved, [&](int r) {
-                const bool first = i == 0 && lanes[r].head;
-                const bool last = i + 1 == lanes[r].n && lanes[r].tail;
-                x[r] = static_cast<double>(
-                    d.in.score(lanes[r].begin + i, group.held(i, r), first, last));
-            });
-            add((free & ~told) | here, x);
-            for (int r = 0; r < N; ++r) x[r] = step;
-            Group::each_lane(beside, [&](int r) {
-                x[r] =
-                    static_cast<double>(d.in.edge_score(0, group.held(i - 1, r), group.held(i, r)));
-            });
-            if (i > 0) add(free | beside, x);
-            if (ends) {
-                for (int r = 0; r < N; ++r) x[r] = step;
-                add(ends, x);
+            add((free & ~told) | here, own(group.shifts(i), moved, [&](int r) {
+                    const bool first = i == 0 && lanes[r].head;
+                    const bool last = i + 1 == lanes[r].n && lanes[r].tail;
+                    return d.in.score(lanes[r].begin + i, group.held(i, r), first, last);
+                }));
+            if (i > 0) {
+                add(free | beside, own(steps, beside, [&](int r) {
+                        return d.in.edge_score(0, group.held(i - 1, r), group.held(i, r));
+                    }));
             }
+            if (ends) add(ends, steps);
             starts &= free;
             if (starts) {
-                Group::each_lane(starts, [&](int r) {
-                    x[r] = d.log_mass(group.mass(i, r)) + D::kUnit * group.exponent(i, r);
-                });
-                add(starts, x);
+                add(starts, own(steps, starts, [&](int r) {
+                        return d.log_mass(group.mass(i, r)) + D::kUnit * group.exponent(i, r);
+                    }));
             }
             const Mask local = group.local(i) & asked, last = group.last(i);
             for (int r = 0; r < N; ++r) {
@@ -89,18 +81,24 @@ class LaneTally {
     static VS_INLINE int32_t one(Mask lanes, int r) {
         return static_cast<int32_t>(lanes >> r & 1u);
     }
+    // `all`, but for some lanes f(lane).
+    template <class F>
+    VS_INLINE const double* own(const double* all, Mask lanes, F f) {
+        if (!lanes) return all;
+        std::memcpy(own_, all, sizeof(own_));
+        Group::each_lane(lanes, [&](int r) { own_[r] = static_cast<double>(f(r)); });
+        return own_;
+    }
     // Adds x of some lanes, and to others nothing.
     VS_INLINE void add(Mask lanes, const double* x) {
-        double some[N];
-        for (int r = 0; r < N; ++r) some[r] = one(lanes, r);
-        const Wide half = Wide::set1(0.5);
         for (int q = 0; q < kWide; ++q) {
-            const Wide own = Wide::load(some + q * Wide::N);
-            vs::add_to(value_[q], rest_[q], Wide::where_ge(own, half, Wide::load(x + q * Wide::N)));
+            const Wide some = Wide::where_bit(lanes >> q * Wide::N, Wide::load(x + q * Wide::N));
+            vs::add_to(value_[q], rest_[q], some);
         }
     }
 
     Wide value_[kWide], rest_[kWide];  // of each lane's Sum
+    double own_[N];
     int32_t islands_[N] = {}, segments_[N] = {}, sparse_[N] = {};
 };
 

@@ -130,11 +130,6 @@ class LaneMessages {
         }
         return other;
     }
-    static VS_INLINE V from_mask(Mask lanes) {  // 1 where there is a bit
-        T x[N];
-        for (int r = 0; r < N; ++r) x[r] = static_cast<T>(lanes >> r & 1u);
-        return V::load(x);
-    }
     static VS_INLINE Mask positive(V x) { return x.ge(V::set1(std::numeric_limits<T>::min())); }
     // The lowest index of the largest entry of lane r.
     int mode(const T* row, int r) const {

@@ -67,6 +67,13 @@ struct Vec<double> {
     static VS_INLINE Vec where_equal(Vec a, Vec b, Vec x) {
         return {_mm256_and_pd(_mm256_cmp_pd(a.v, b.v, _CMP_EQ_OQ), x.v)};
     }
+    // x where a lane has a bit, else 0.
+    static VS_INLINE Vec where_bit(unsigned bits, Vec x) {
+        const __m256i own = _mm256_setr_epi64x(1, 2, 4, 8);
+        const __m256i all = _mm256_set1_epi64x(static_cast<int64_t>(bits));
+        const __m256i k = _mm256_cmpeq_epi64(_mm256_and_si256(all, own), own);
+        return {_mm256_and_pd(_mm256_castsi256_pd(k), x.v)};
+    }
     static VS_INLINE Vec round(Vec a) {
         return {_mm256_round_pd(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
     }
@@ -154,6 +161,12 @@ struct Vec<float> {
     // x where a == b, else 0.
     static VS_INLINE Vec where_equal(Vec a, Vec b, Vec x) {
         return {_mm256_and_ps(_mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ), x.v)};
+    }
+    static VS_INLINE Vec where_bit(unsigned bits, Vec x) {
+        const __m256i own = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+        const __m256i all = _mm256_set1_epi32(static_cast<int32_t>(bits));
+        const __m256i k = _mm256_cmpeq_epi32(_mm256_and_si256(all, own), own);
+        return {_mm256_and_ps(_mm256_castsi256_ps(k), x.v)};
     }
     static VS_INLINE Vec round(Vec a) {
         return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};

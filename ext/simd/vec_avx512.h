@@ -74,6 +74,10 @@ struct Vec<double> {
     static VS_INLINE Vec where_equal(Vec a, Vec b, Vec x) {
         return {_mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a.v, b.v, _CMP_EQ_OQ), x.v)};
     }
+    // x where a lane has a bit, else 0.
+    static VS_INLINE Vec where_bit(unsigned bits, Vec x) {
+        return {_mm512_maskz_mov_pd(static_cast<__mmask8>(bits), x.v)};
+    }
     static VS_INLINE Vec round(Vec a) {
         return {_mm512_roundscale_pd(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
     }
@@ -142,6 +146,9 @@ struct Vec<float> {
     // x where a == b, else 0.
     static VS_INLINE Vec where_equal(Vec a, Vec b, Vec x) {
         return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ), x.v)};
+    }
+    static VS_INLINE Vec where_bit(unsigned bits, Vec x) {
+        return {_mm512_maskz_mov_ps(static_cast<__mmask16>(bits), x.v)};
     }
     static VS_INLINE Vec round(Vec a) {
         return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};

@@ -64,6 +64,12 @@ struct Vec<double> {
     static VS_INLINE Vec where_equal(Vec a, Vec b, Vec x) {
         return {vreinterpretq_f64_u64(vandq_u64(vceqq_f64(a.v, b.v), vreinterpretq_u64_f64(x.v)))};
     }
+    // x where a lane has a bit, else 0.
+    static VS_INLINE Vec where_bit(unsigned bits, Vec x) {
+        const uint64_t own[2] = {1u, 2u};
+        const uint64x2_t k = vtstq_u64(vdupq_n_u64(bits), vld1q_u64(own));
+        return {vreinterpretq_f64_u64(vandq_u64(k, vreinterpretq_u64_f64(x.v)))};
+    }
     static VS_INLINE Vec round(Vec a) { return {vrndnq_f64(a.v)}; }
     static VS_INLINE Vec scale2(Vec p, Vec n) {
         const int64x2_t i = vshlq_n_s64(vcvtq_s64_f64(n.v), 52);
@@ -71,7 +77,7 @@ struct Vec<double> {
     }
     VS_INLINE double hsum() const { return vaddvq_f64(v); }
     VS_INLINE double hmax() const { return vmaxvq_f64(v); }
-    // First lane that is >= limit, or N.
+    // One bit a lane: is it >= limit?
     VS_INLINE unsigned ge(Vec limit) const {
         const uint64x2_t m = vcgeq_f64(v, limit.v);
         return static_cast<unsigned>((vgetq_lane_u64(m, 0) & 1u) | (vgetq_lane_u64(m, 1) & 2u));
@@ -139,6 +145,11 @@ struct Vec<float> {
     // x where a == b, else 0.
     static VS_INLINE Vec where_equal(Vec a, Vec b, Vec x) {
         return {vreinterpretq_f32_u32(vandq_u32(vceqq_f32(a.v, b.v), vreinterpretq_u32_f32(x.v)))};
+    }
+    static VS_INLINE Vec where_bit(unsigned bits, Vec x) {
+        const uint32_t own[4] = {1u, 2u, 4u, 8u};
+        const uint32x4_t k = vtstq_u32(vdupq_n_u32(bits), vld1q_u32(own));
+        return {vreinterpretq_f32_u32(vandq_u32(k, vreinterpretq_u32_f32(x.v)))};
     }
     static VS_INLINE Vec round(Vec a) { return {vrndnq_f32(a.v)}; }
     static VS_INLINE Vec scale2(Vec p, Vec n) {

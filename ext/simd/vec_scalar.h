@@ -45,6 +45,8 @@ struct Vec {
     static VS_INLINE Vec where_ge(Vec a, Vec limit, Vec x) { return {a.v >= limit.v ? x.v : T(0)}; }
     // x where a == b, else 0.
     static VS_INLINE Vec where_equal(Vec a, Vec b, Vec x) { return {a.v == b.v ? x.v : T(0)}; }
+    // x where a lane has a bit, else 0.
+    static VS_INLINE Vec where_bit(unsigned bits, Vec x) { return {bits & 1u ? x.v : T(0)}; }
     static VS_INLINE Vec round(Vec a) { return {std::nearbyint(a.v)}; }
     static VS_INLINE Vec scale2(Vec p, Vec n) { return {std::ldexp(p.v, static_cast<int>(n.v))}; }
     VS_INLINE T hsum() const { return v; }

@@ -66,6 +66,13 @@ struct Vec<double> {
     static VS_INLINE Vec where_equal(Vec a, Vec b, Vec x) {
         return {_mm_and_pd(_mm_cmpeq_pd(a.v, b.v), x.v)};
     }
+    // x where a lane has a bit, else 0.
+    static VS_INLINE Vec where_bit(unsigned bits, Vec x) {
+        const __m128i own = _mm_set_epi64x(2, 1);
+        const __m128i all = _mm_set1_epi64x(static_cast<int64_t>(bits));
+        const __m128i k = _mm_cmpeq_epi64(_mm_and_si128(all, own), own);
+        return {_mm_and_pd(_mm_castsi128_pd(k), x.v)};
+    }
     static VS_INLINE Vec round(Vec a) {
         return {_mm_round_pd(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
     }
@@ -83,7 +90,7 @@ struct Vec<double> {
     }
     VS_INLINE double hsum() const { return _mm_cvtsd_f64(_mm_add_sd(v, _mm_unpackhi_pd(v, v))); }
     VS_INLINE double hmax() const { return _mm_cvtsd_f64(_mm_max_sd(v, _mm_unpackhi_pd(v, v))); }
-    // First lane that is >= limit, or N.
+    // One bit a lane: is it >= limit?
     VS_INLINE unsigned ge(Vec limit) const {
         return static_cast<unsigned>(_mm_movemask_pd(_mm_cmpge_pd(v, limit.v)));
     }
@@ -148,6 +155,12 @@ struct Vec<float> {
     // x where a == b, else 0.
     static VS_INLINE Vec where_equal(Vec a, Vec b, Vec x) {
         return {_mm_and_ps(_mm_cmpeq_ps(a.v, b.v), x.v)};
+    }
+    static VS_INLINE Vec where_bit(unsigned bits, Vec x) {
+        const __m128i own = _mm_setr_epi32(1, 2, 4, 8);
+        const __m128i all = _mm_set1_epi32(static_cast<int32_t>(bits));
+        const __m128i k = _mm_cmpeq_epi32(_mm_and_si128(all, own), own);
+        return {_mm_and_ps(_mm_castsi128_ps(k), x.v)};
     }
     static VS_INLINE Vec round(Vec a) {
         return {_mm_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
