@@ -335,10 +335,13 @@ def test_no_model_is_replaced_by_answers(model: Path, source: Path, tmp_path: Pa
         ((model, model.with_name(f"{model.name}.json")), ("tag", model, source)),
         ((parser,), ("parse", "predict", parser, trees)),
         ((network, known), ("solve", network, "--evidence", known)),
+        ((network,), ("convert", network, "--output-format", "uai")),
+        ((model, model.with_name(f"{model.name}.json")), ("dump", model)),
+        ((model, model.with_name(f"{model.name}.json"), source), ("tune", model, source)),
     ):
         for file in files:
             before = file.read_bytes()
-            result = run(*command, "-o", file)
+            result = run(*command, *([] if command[0] == "convert" else ["-o"]), file)
             assert (result.exit_code, "would be lost" in result.stderr) == (1, True), result.output
             assert file.read_bytes() == before
 

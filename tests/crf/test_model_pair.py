@@ -194,7 +194,9 @@ def test_what_is_kept_of_the_model_before_is_checked_too(source: Path, told: str
     assert "\n" not in str(caught.value)
 
 
-def test_nothing_that_is_read_is_written_over(source: Path) -> None:
+def test_nothing_that_is_read_is_written_over(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     template = source.with_name("t.txt")
     template.write_text("U:%x[0,0]\n")
     other = source.with_name("b.conll.json")
@@ -220,6 +222,15 @@ def test_nothing_that_is_read_is_written_over(source: Path) -> None:
     ):
         with pytest.raises(ValueError, match=f"target: .* is {what}, and would be lost"):
             tag_file(model, source, target, features=f"template:{template}")
+    module = source.with_name("asked_features.py")
+    module.write_text("def words(ws):\n    return [['w=' + w] for w in ws]\n")
+    monkeypatch.syspath_prepend(str(source.parent))
+    for call in (
+        lambda: train_corpus(source, module, features="asked_features:words"),
+        lambda: tag_file(model, source, module, features="asked_features:words"),
+    ):
+        with pytest.raises(ValueError, match=r": .* is the module of the features, and would be"):
+            call()
     assert {path: path.read_bytes() for path in held} == held
     assert source.read_text() == other.read_text() == TEXT
     assert template.read_text() == "U:%x[0,0]\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from valuesparse._extras import MissingExtraError
-from valuesparse.cli._streams import STANDARD, Spooled, plain_names
+from valuesparse.cli._streams import STANDARD, Spooled, is_standard, plain_names
 
 if TYPE_CHECKING:
     from valuesparse import FactorGraph
@@ -27,6 +27,7 @@ __all__ = [
     "model_options",
     "one_line_errors",
     "read",
+    "spare",
     "usage_errors",
 ]
 
@@ -135,6 +136,15 @@ def one_line_errors(path: Path | None) -> Iterator[None]:
         text = _LIKELIHOOD.sub("write their logarithms (of 0 a number such as -1000)", text)
         named = path is not None and text.startswith((f"{path.name}: ", f"{path}: "))
         raise click.ClickException(plain_names(text if named else before + text)) from error
+
+
+def spare(output: Path | None, read: Mapping[Any, str]) -> None:
+    """Refuse to write where something is read, as `require_spared`; a stream is no such place."""
+    from valuesparse.io._files import require_spared
+
+    if output is not None and not is_standard(output):
+        with one_line_errors(None):
+            require_spared("--output", output, read)
 
 
 def read(model: Path, input_format: str | None) -> FactorGraph:

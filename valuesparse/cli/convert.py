@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from valuesparse.cli._models import FORMATS, format_told, one_line_errors, read
+from valuesparse.cli._models import FORMATS, format_told, one_line_errors, read, spare
 from valuesparse.cli._options import writable
 from valuesparse.cli._streams import Spooled, Target, delivering, is_standard
 
@@ -36,6 +36,7 @@ def convert(model: Path, output: Path, input_format: str | None, output_format: 
     import valuesparse as vs
 
     kind = output_format or format_told(output, "--output-format")
+    spare(output, {model: "the model"})
     write = {"uai": vs.write_uai, "fg": vs.write_fg, "bif": vs.write_bif}[kind]
     graph = read(model, input_format)
     with one_line_errors(None if is_standard(output) else output), delivering(output) as path:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from valuesparse.cli._models import one_line_errors
+from valuesparse.cli._models import one_line_errors, spare
 from valuesparse.cli._options import max_labels_option, writable
 from valuesparse.cli._streams import Spooled, Target, delivering
 
@@ -23,8 +23,10 @@ def dump(model: Path, output: Path | None, max_labels: int | None) -> None:
 
     Weights have six decimals. MODEL is a file that valuesparse train or CRFsuite wrote.
     """
+    from valuesparse.crf.corpora._beside import beside
     from valuesparse.crf.crfsuite import Tagger
 
+    spare(output, {model: "the model", beside(model): "what the model was trained with"})
     tagger = Tagger(max_labels=max_labels)
     with one_line_errors(None):
         tagger.open(model)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from valuesparse.cli._models import load, model_options, one_line_errors
+from valuesparse.cli._models import load, model_options, one_line_errors, spare
 from valuesparse.cli._options import FloatRange, writable
 from valuesparse.cli._streams import Target, is_standard
 
@@ -75,15 +75,13 @@ def solve(
     answer that is not exact says so there, and in JSON.
     """  # noqa: D301 (click takes the backspace itself)
     from valuesparse.cli import _graphs
-    from valuesparse.io._files import require_spared, write_text
+    from valuesparse.io._files import write_text
     from valuesparse.results._factors import EXACT
 
     task = task.upper()
     if zeta is not None and task == "MPE":
         raise click.UsageError("--zeta has no meaning for --task MPE")
-    if output is not None and not is_standard(output):
-        with one_line_errors(None):
-            require_spared("--output", output, {model: "the model", evidence: "the evidence"})
+    spare(output, {model: "the model", evidence: "the evidence"})
     graph = load(model, evidence, sample, input_format)
     begin = time.perf_counter()
     found: Any

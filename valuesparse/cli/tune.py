@@ -21,7 +21,7 @@ from valuesparse.cli._choice import (
     on_front,
 )
 from valuesparse.cli._measure import ROUNDS, ZETAS, Ladder, Row, provable, sample_seconds
-from valuesparse.cli._models import one_line_errors
+from valuesparse.cli._models import one_line_errors, spare
 from valuesparse.cli._options import (
     FloatRange,
     max_labels_option,
@@ -125,6 +125,8 @@ def tune(
     measured, not bounds for others. The exit code is 1 when no
     setting keeps within the budgets.
     """  # noqa: D301 - the backslash-b is a character that click looks for
+    from valuesparse.crf.corpora._beside import beside
+
     budget = CostLimit(time_budget, error_budget, measure)
     try:
         require("cli", "rich", "matplotlib")
@@ -140,6 +142,11 @@ def tune(
     if arrays and max_labels is not None:
         raise click.UsageError("--max-labels is for CRFsuite models, not for .npz files")
 
+    spare(
+        output,
+        {model: "the model", beside(model): "what the model was trained with", data: "the data"},
+    )
+
     def load() -> Scored:  # with None, what is called names the files itself
         if arrays:
             with one_line_errors(None):
@@ -147,6 +154,7 @@ def tune(
         with one_line_errors(model):
             from valuesparse.corpora._files import fingerprint
             from valuesparse.crf.corpora._beside import constraints_of
+            from valuesparse.crf.corpora._features import files_behind
             from valuesparse.crf.corpora._reader import extraction_of
             from valuesparse.io.crfsuite import read_crfsuite
 
@@ -154,6 +162,7 @@ def tune(
         with one_line_errors(None):
             extraction = extraction_of(model, features, word, tags)
             scheme = constraints_of(model.resolve(), None, fingerprint(model))
+        spare(output, files_behind(features))
         return load_text(crfsuite, data, input_format, extraction, tokens, scheme)
 
     _run(model, data, load, budget, zetas or ZETAS, tols or None, threads, output)

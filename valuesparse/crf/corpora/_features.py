@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from valuesparse.crf._words import cantonese_attributes, shape
-from valuesparse.crf.corpora._functions import find_function
+from valuesparse.crf.corpora._functions import find_function, name_of
 from valuesparse.crf.corpora._templates import compile_template
 
 __all__ = [
@@ -15,6 +17,7 @@ __all__ = [
     "TEMPLATE",
     "Extractor",
     "calling",
+    "files_behind",
     "find_extractor",
     "is_function",
     "word_attributes",
@@ -129,6 +132,16 @@ def is_function(name: str) -> bool:
     [False, False, True]
     """
     return ":" in name and not name.startswith(TEMPLATE)
+
+
+def files_behind(features: Any) -> dict[Path, str]:
+    """Return the files of an extractor that has been found, a name or a function: what is which."""
+    name = features if isinstance(features, str) else "" if features is None else name_of(features)
+    if name.startswith(TEMPLATE):
+        return {Path(name.removeprefix(TEMPLATE)): "the template"}
+    module = sys.modules.get(name.partition(":")[0]) if is_function(name) else None
+    file = getattr(module, "__file__", None)
+    return {Path(file): "the module of the features"} if file else {}
 
 
 @lru_cache(maxsize=8)

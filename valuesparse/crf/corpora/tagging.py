@@ -20,7 +20,7 @@ from valuesparse.corpora._jobs import ShardJob, Span, WrittenCounts, jobs_of, te
 from valuesparse.corpora._run import SHARD, CorpusReport, how_of, run_shards
 from valuesparse.corpora._text import Given, as_source
 from valuesparse.crf.corpora._beside import beside, constraints_of
-from valuesparse.crf.corpora._features import TEMPLATE
+from valuesparse.crf.corpora._features import files_behind
 from valuesparse.crf.corpora._formats import COLUMNS, FORMATS, told_format
 from valuesparse.crf.corpora._outputs import output_format as written_as
 from valuesparse.crf.corpora._parquet import ParquetTable
@@ -206,8 +206,7 @@ def tag_file(
         raise ValueError(f"{target}: Parquet is compressed by itself; leave out .gz")
     path = Path(model)
     read: dict[Any, str] = {path: "the model", beside(path): "what the model was trained with"}
-    if isinstance(features, str) and features.startswith(TEMPLATE):
-        read[Path(features.removeprefix(TEMPLATE))] = "the template"
+    read.update(files_behind(features))
     # Text may be tagged in place where all of it is written again.
     if kind == "attributes" or kind != written:
         read[found] = "the input, of which not all is written"

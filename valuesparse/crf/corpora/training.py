@@ -11,7 +11,7 @@ from typing import Any
 from valuesparse._validation import as_count
 from valuesparse.corpora._text import Given, Source, as_source, as_sources
 from valuesparse.crf.corpora._beside import CONSTRAINTS, beside, write_pair
-from valuesparse.crf.corpora._features import TEMPLATE
+from valuesparse.crf.corpora._features import TEMPLATE, files_behind
 from valuesparse.crf.corpora._formats import FORMATS
 from valuesparse.crf.corpora._reader import (
     FeatureSource,
@@ -26,14 +26,6 @@ from valuesparse.crf.training._progress import asks_to_stop
 from valuesparse.io._files import check_target, require_spared
 
 __all__ = ["train_corpus"]
-
-
-def _read(sources: Iterable[Source], features: FeatureSource | None) -> dict[Any, str]:
-    """Return the files that are read: the data, and the template."""
-    read: dict[Any, str] = dict.fromkeys(sources, "one of the inputs")
-    if isinstance(features, str) and features.startswith(TEMPLATE):
-        read[Path(features.removeprefix(TEMPLATE))] = "the template"
-    return read
 
 
 def train_corpus(
@@ -113,19 +105,20 @@ def train_corpus(
             "dev cannot go with checkpoint, which does not keep the best weights so far: leave one "
             "of them out"
         )
+    # Without a word on features, attribute files among others have theirs, and the rest has words.
+    extraction = extraction_given(features or "words", word, tags)
+    read: dict[Any, str] = dict.fromkeys(sources, "one of the inputs")
+    read.update(files_behind(features))
     for path in (target, beside(target)):  # refused before the work, not after it
         check_target(path)
         require_apart(checkpoint, path)
-        read = _read([*sources, *([held_out] if held_out else [])], features)
-        require_spared("model", path, read)
+        require_spared("model", path, read | ({held_out: "one of the inputs"} if held_out else {}))
     if checkpoint is not None:
-        require_spared("checkpoint", Path(checkpoint), _read(sources, features))
+        require_spared("checkpoint", Path(checkpoint), read)
     trainer = CorpusTrainer(
         algorithm, params, verbose=False, threads=threads, constraints=constraints
     )
     kinds = {input_format or kind_of(source) for source in sources}
-    # Without a word on features, attribute files among others have theirs, and the rest has words.
-    extraction = extraction_given(features or "words", word, tags)
     name = extraction.features
     if features is None and kinds == {"attributes"}:
         name = "attributes"
