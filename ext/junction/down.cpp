@@ -66,11 +66,11 @@ Status reserve_down(State<A>* s, size_t c, CliqueWorkspace<A>* w, const Poll& po
         w->add_sum(&buffers, poll, true, false, v.at.data(), s->c.d.size(v.var),
                    &s->marginal[v.var]);
     }
-    w->asked.resize(s->c.queries.size());
-    for (size_t q = 0; q < s->c.queries.size(); ++q) {
+    w->asked.resize(own.asked.size());
+    for (size_t i = 0; i < own.asked.size(); ++i) {
+        const int32_t q = own.asked[i];
         const Query& query = s->c.queries[q];
-        if (query.clique != static_cast<int32_t>(c)) continue;
-        w->add_table(&buffers, poll, query.view, query.dims.size, &s->query[q], &w->asked[q]);
+        w->add_table(&buffers, poll, query.view, query.dims.size, &s->query[q], &w->asked[i]);
     }
     return kOk;
 }
@@ -214,9 +214,10 @@ void read_table(State<A>* s, int32_t v, const Dims& d, const typename A::T* tabl
 template <class A>
 Status decide_down(State<A>* s, size_t c, CliqueWorkspace<A>* w, const Poll& poll) {
     const CliqueLayout& l = s->c.l.clique[c];
-    for (size_t q = 0; q < w->asked.size(); ++q) {
-        if (w->asked[q].empty()) continue;
-        gather<A>(s->c.queries[q].view, l.width, w->asked[q], {0, 1}, poll, &s->query[q]);
+    for (size_t i = 0; i < w->asked.size(); ++i) {
+        if (w->asked[i].empty()) continue;
+        const int32_t q = s->clique[c].asked[i];
+        gather<A>(s->c.queries[q].view, l.width, w->asked[i], {0, 1}, poll, &s->query[q]);
     }
     if (l.local_in_tile) {
         const Dims d = dims_of(s->c.d, l.tile);

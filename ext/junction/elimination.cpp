@@ -153,11 +153,18 @@ class Greedy {
         operations_ += static_cast<int64_t>(list.size());
         return now_;
     }
-    // Weight of the edges missing among the neighbours of v.
+    // Weight of the edges missing among the neighbours of v. The list of the one that has the most is
+    // not read: those of the others tell which of them it meets.
     double fill(int32_t v) {
+        if (degree_[v] < 2) return 0.0;
         const int32_t own = mark(v);
+        int32_t hub = near_[v][0];
+        for (int32_t u : near_[v]) {
+            if (near_[u].size() > near_[hub].size()) hub = u;
+        }
         double missing = 0.0;
         for (int32_t u : near_[v]) {
+            if (u == hub) continue;
             operations_ += static_cast<int64_t>(near_[u].size() + near_[v].size());
             for (int32_t w : near_[u]) {
                 if (stamp_[w] == own) stamp_[w] = -1;
@@ -165,7 +172,7 @@ class Greedy {
             for (int32_t w : near_[v]) {
                 if (stamp_[w] == -1) {
                     stamp_[w] = own;
-                } else if (w > u) {
+                } else if (w == hub || w > u) {
                     missing += edge(u, w);
                 }
             }

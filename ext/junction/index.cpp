@@ -87,17 +87,34 @@ static void place(const Domains& d, const TableLayout& layout, const Set& vars, 
     fill(d, l, q->dims, &q->view);
 }
 
-void locate(const Domains& d, const CliqueTree& t, const TableLayout& layout, Query* q) {
-    // Known when it was compiled in, or asked for: some clique holds them all.
-    const Set vars = live(d, q->vars);
-    q->clique = -1;
+void locate(const Domains& d, const CliqueTree& t, const TableLayout& layout,
+            std::vector<Query>* queries, const Poll& poll) {
+    std::vector<Set> holders(d.ptr.size() - 1);  // the cliques that have each variable
+    Set all;
     for (size_t c = 0; c < layout.clique.size(); ++c) {
-        if (!within(vars, t.clique[c])) continue;
-        if (q->clique < 0 || layout.clique[c].size < layout.clique[q->clique].size) {
-            q->clique = static_cast<int32_t>(c);
-        }
+        all.push_back(static_cast<int32_t>(c));
+        for (int32_t v : t.clique[c]) holders[v].push_back(all.back());
     }
-    place(d, layout, vars, q);
+    // Decided variables alone are asked for anywhere: in the smallest clique.
+    const auto smaller = [&](int32_t a, int32_t b) {
+        return layout.clique[a].size < layout.clique[b].size;
+    };
+    if (!all.empty()) all = {*std::min_element(all.begin(), all.end(), smaller)};
+    for (Query& q : *queries) {
+        // Known when it was compiled in, or asked for: some clique holds them all.
+        const Set vars = live(d, q.vars);
+        const Set* fewest = &all;
+        for (int32_t v : vars) {
+            if (fewest == &all || holders[v].size() < fewest->size()) fewest = &holders[v];
+        }
+        q.clique = -1;
+        for (int32_t c : *fewest) {
+            if (!within(vars, t.clique[c])) continue;
+            if (q.clique < 0 || smaller(c, q.clique)) q.clique = c;
+        }
+        place(d, layout, vars, &q);
+        if (!poll.go_on()) return;
+    }
 }
 
 Set factor_vars(const Graph& g, const Domains& d, const CliqueLayout& l, const Static& s) {
@@ -143,9 +160,8 @@ Status complete(const Domains& d, const CliqueTree& t, TableLayout* layout,
     }
     const Plan plan("indices", static_cast<int64_t>(work.begin.size()) - 1);
     pool.run_plan(plan, Fill::task, &work, all < kRunRows ? 1 : threads, control);
-    for (Query& q : *queries) {
-        if (!work.outcome.run([&] { return locate(d, t, *layout, &q), kOk; })) break;
-        if (!Poll{control}.go_on()) break;
+    if (!queries->empty()) {
+        work.outcome.run([&] { return locate(d, t, *layout, queries, Poll{control}), kOk; });
     }
     return work.outcome.end(*control);
 }

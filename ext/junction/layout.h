@@ -16,6 +16,7 @@
 #include "junction/cliques.h"
 #include "junction/dims.h"
 #include "junction/graph.h"
+#include "junction/poll.h"
 #include "pool/pool.h"
 
 namespace vs::junction {
@@ -151,8 +152,9 @@ struct TableLayout {
 // kOk or kCancelled.
 Status measure(const Graph& g, const Domains& d, const CliqueTree& t,
                const std::vector<int64_t>& soft, Control* control, TableLayout* out);
-// Finds the clique of a set of variables, once the index arrays are made.
-void locate(const Domains& d, const CliqueTree& t, const TableLayout& layout, Query* q);
+// Finds the cliques of sets of variables, once the index arrays are made, as long as it goes on.
+void locate(const Domains& d, const CliqueTree& t, const TableLayout& layout,
+            std::vector<Query>* queries, const Poll& poll);
 // Those of `s`, a static table of clique l, that its factors have: in the clique's order.
 Set factor_vars(const Graph& g, const Domains& d, const CliqueLayout& l, const Static& s);
 // A query for the variables of every static table, in turn.

@@ -78,7 +78,13 @@ Status Propagation<A>::run(const double* const* soft, bool upward_only, int thre
     s_.soft = soft;
     if (!upward_only) {
         s_.lost.store(false);
-        s_.query.resize(s_.c.queries.size());  // others may have been asked for since
+        const size_t n_queries = s_.c.queries.size();  // others may have been asked for since
+        s_.query.resize(n_queries);
+        for (auto& one : s_.clique) one.asked.clear();
+        for (size_t q = 0; q < n_queries; ++q) {
+            const int32_t c = s_.c.queries[q].clique;
+            if (c >= 0) s_.clique[c].asked.push_back(static_cast<int32_t>(q));
+        }
     }
     const Status status = walk(&s_, upward_only, threads, control);
     if (status != kOk) return status;

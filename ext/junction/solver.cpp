@@ -265,7 +265,8 @@ bool Solver::ask(Set vars) {
     queries_.clear();
     if (vars.empty() || !(held || wanted.empty())) return false;
     queries_.emplace_back().vars = std::move(vars);
-    if (complete_) locate(domains_, tree_, layout_, &queries_.front());
+    Control none;
+    if (complete_) locate(domains_, tree_, layout_, &queries_, Poll{&none});
     return true;
 }
 

@@ -97,6 +97,7 @@ struct State {
         // To the parent; with those that it absorbs multiplied in; spread over the parent's tile.
         std::vector<T> message, product, spread;
         std::vector<T> belief;  // of the separator, from the parent; then the message down
+        Set asked;              // the queries that are answered here
         double message_low = 0.0, belief_low = 0.0;
         double loss = -INFINITY;            // log2 of what an entry of the message may have lost
         double scale = 0.0, tail = 0.0;     // log2 of what scaling took out of the message
