@@ -13,7 +13,7 @@ Encoded = tuple[
 ]
 
 class ItemSequence:
-    def __init__(self, pyseq: Iterable[Any]) -> None: ...
+    def __init__(self, pyseq: ItemSequence | Iterable[Any]) -> None: ...
     def items(self) -> list[dict[str, float]]: ...
     def __len__(self) -> int: ...
 
@@ -24,7 +24,7 @@ class Dictionary:
     def find(self, name: str | bytes) -> int: ...
     def encode(
         self,
-        xseqs: Iterable[Any],
+        xseqs: ItemSequence | Iterable[Any],
         grow: bool = False,
         *,
         single: bool = False,
@@ -42,10 +42,16 @@ class Scorer:
     ) -> Self: ...
     def under(self, transition: Floats, start: Floats, end: Floats) -> Scorer: ...
     def unary(
-        self, xseqs: Iterable[Any], single: bool, characters: bool, limit: float
+        self,
+        xseqs: ItemSequence | Iterable[Any],
+        single: bool,
+        characters: bool,
+        limit: float,
     ) -> tuple[Floats, npt.NDArray[np.int64]]: ...
-    def tag(self, xseq: Iterable[Any], labels: list[str]) -> tuple[Floats, list[str]]: ...
-    def marginals(self, xseq: Iterable[Any]) -> tuple[Floats, Floats, float]: ...
+    def tag(
+        self, xseq: ItemSequence | Iterable[Any], labels: list[str]
+    ) -> tuple[Floats, list[str]]: ...
+    def marginals(self, xseq: ItemSequence | Iterable[Any]) -> tuple[Floats, Floats, float]: ...
     def decode_scores(
         self, unary: Floats, allowed: Mask | None, n_best: int
     ) -> tuple[npt.NDArray[np.int64], Floats]: ...
@@ -55,14 +61,14 @@ class Scorer:
     def pairwise(self, unary: Floats, allowed: Mask | None) -> Floats: ...
     def tag_batch(
         self,
-        xseqs: Iterable[Any],
+        xseqs: Iterable[ItemSequence | Iterable[Any]],
         masks: Callable[[int, int], Mask | None] | None,
         labels: list[str],
         threads: int,
     ) -> list[list[str]]: ...
     def marginals_batch(
         self,
-        xseqs: Iterable[Any],
+        xseqs: Iterable[ItemSequence | Iterable[Any]],
         masks: Callable[[int, int], Mask | None] | None,
         zeta: float,
         threads: int,

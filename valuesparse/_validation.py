@@ -16,6 +16,7 @@ from valuesparse import _forest
 
 __all__ = [
     "ExcessiveError",
+    "InitSignature",
     "as_array",
     "as_count",
     "as_flag",
@@ -35,6 +36,18 @@ __all__ = [
 ]
 
 Array = npt.NDArray[Any]
+
+
+class InitSignature:
+    """The `__signature__` of a class whose `__new__` takes anything: that of its `__init__`."""
+
+    def __get__(self, instance: object, owner: type[Any]) -> Any:
+        if instance is not None:
+            raise AttributeError(f"{owner.__name__!r} object has no attribute '__signature__'")
+        from inspect import signature
+
+        whole = signature(owner.__init__)
+        return whole.replace(parameters=list(whole.parameters.values())[1:])  # without self
 
 
 def as_array(name: str, value: npt.ArrayLike) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import inspect
 import json
 import os
 import pickle
@@ -25,8 +26,9 @@ from tagger_models import model as model
 from tagger_models import tagger as tagger
 
 from valuesparse.crf import crfsuite
-from valuesparse.crf.crfsuite import CRFSuiteError, ItemSequence, Tagger
+from valuesparse.crf.crfsuite import CRFSuiteError, ItemSequence, Tagger, Trainer
 from valuesparse.io import ModelFormatError
+from valuesparse.io.crfsuite import CrfsuiteModel
 
 TRAIN: list[Any] = [
     [["a", "b"], {"b": 0.5, "n": {"x": ["p", "q"], "y": 2.0}}, {"a": "b", "c": True}],
@@ -377,3 +379,18 @@ def test_the_estimator_trains_models_of_many_labels(tmp_path: Path) -> None:
     with pytest.raises(ModelFormatError, match=f"pass max_labels={k}"):
         other.predict(x[:2])
     np.testing.assert_array_equal(other.set_params(max_labels=k).predict(x), crf.predict(x))
+
+
+def test_type_checkers_know_that_item_sequences_are_taken() -> None:
+    for method, name in (
+        (Tagger.set, "xseq"), (Tagger.tag, "xseq"), (Tagger.marginals, "xseq"),
+        (Tagger.pairwise, "xseq"), (Trainer.append, "xseq"), (CrfsuiteModel.unary, "xseq"),
+    ):  # fmt: skip
+        assert "ItemSequence | Iterable[Any]" in method.__annotations__[name]
+    for method in (Tagger.tag_batch, Tagger.marginals_batch, CrfsuiteModel.chain):
+        assert "Iterable[ItemSequence | Iterable[Any]]" in method.__annotations__["xseqs"]
+
+
+def test_classes_show_their_arguments() -> None:
+    assert list(inspect.signature(Tagger).parameters) == ["constraints", "forbidden", "max_labels"]
+    assert list(inspect.signature(Trainer).parameters)[:3] == ["algorithm", "params", "verbose"]

@@ -270,6 +270,22 @@ def test_trees_too_large_for_several_at_once() -> None:
         jt.infer_many(evidence_rows(rng, graph, 3000, 0.3))
 
 
+def test_equal_rows_are_answered_once_one_by_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    graph = random_graph(rng, 9)
+    jt = vs.JunctionTree(graph, memory_limit=vs.JunctionTree(graph).memory + 2000)
+    codes = evidence_rows(rng, graph, 4, 0.3)[[0, 1, 1, 2, 0, 3]]
+    asked: list[int] = []
+    own = vs.JunctionTree._one
+    monkeypatch.setattr(
+        vs.JunctionTree, "_one", lambda self, *args: (asked.append(args[4]), own(self, *args))[1]
+    )
+    m = jt.infer_many(codes)
+    assert (m.stats["one_by_one"], asked) == (6, [0, 1, 3, 5])
+    assert_same_bits(m.log_z[[1, 0]], m.log_z[[2, 4]])
+    assert_as_one_by_one(jt, codes, m)
+
+
 def test_progress_deadlines_and_errors_of_callbacks() -> None:
     rng = np.random.default_rng(2)
     graph = random_graph(rng, 10)

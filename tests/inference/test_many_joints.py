@@ -64,3 +64,23 @@ def test_bytes_of_tables_ask_for_each_variable_once() -> None:
     tree = _Tree([[0, 1], [0, 1, 2], [0, 1]], [])
     assert _table_bytes(tree, SETS) == 16.0 * (6 + 6 + 4 + 6)  # type: ignore[arg-type]
     assert set(tree.asked.values()) == {1}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_each_of_many_joints_comes_from_a_clique_that_holds_it(threads: int) -> None:
+    """Triangles about a hub of more neighbours than fill is counted for, some of them decided."""
+    rng = np.random.default_rng(0)
+    n = 300
+    graph = vs.FactorGraph([2] * (2 * n + 1))
+    ends = 1 + np.arange(2 * n).reshape(n, 2)
+    hub = np.zeros((n, 1), dtype=int)
+    for scopes in (ends, np.c_[hub, ends[:, :1]], np.c_[hub, ends[:, 1:]]):
+        graph.add_many(scopes, rng.normal(size=(n, 2, 2)))
+    held = {int(v): int(v) % 2 for v in rng.permutation(2 * n)[:150] + 1}
+    r = vs.infer(graph, evidence=held, threads=threads)
+    pairs, tables = r.pairwise(threads=threads), r.factor_marginals(threads=threads)
+    for i in range(0, graph.n_factors, 7):
+        scope = graph.factors[i].scope
+        expected = r.joint(list(scope))
+        np.testing.assert_allclose(tables[i], expected, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(pairs[scope], expected, rtol=0, atol=1e-13)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 from typing import Any
 
@@ -74,3 +75,18 @@ def test_lists_of_pairs_elsewhere_are_named() -> None:
         vs.SegmentChain(UNARY, np.zeros((3, 3)), max_length=3, duration=TABLES[0])
     with pytest.raises(TypeError, match="unary must hold real numbers, got a csr_array; make"):
         vs.Chain(ENTRIES, np.zeros((3, 3)))
+
+
+def test_a_chain_shows_its_arguments_and_subclasses_theirs() -> None:
+    class Named(vs.Chain):
+        def __init__(self, name: str, *more: Any) -> None:
+            super().__init__(*more)
+
+    assert list(inspect.signature(vs.Chain).parameters) == [
+        "unary", "transition", "lengths", "start", "end", "allowed", "order",
+    ]  # fmt: skip
+    assert list(inspect.signature(Named).parameters) == ["name", "more"]
+    chain = Named("mine", UNARY, np.zeros((3, 3)))
+    assert not hasattr(chain, "__signature__")
+    assert type(second(None)) is vs.SecondOrderChain
+    assert not isinstance(second(None), vs.Chain)

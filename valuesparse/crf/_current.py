@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _forest
-from valuesparse._crf import Scorer
+from valuesparse._crf import ItemSequence, Scorer
 from valuesparse._validation import no_frame
 from valuesparse.crf._constraints import Allowed, Masks, as_mask
 from valuesparse.crf._schemes import Rules
@@ -102,7 +102,7 @@ class Opened(NamedTuple):
     def ask_many(
         self,
         ask: Callable[..., list[Any]],
-        xseqs: Iterable[Iterable[Any]],
+        xseqs: Iterable[ItemSequence | Iterable[Any]],
         allowed: Iterable[Allowed | None] | None,
         threads: int | None,
     ) -> list[Any]:

@@ -7,10 +7,15 @@ from collections.abc import Iterable, Sized
 from pathlib import Path
 from typing import Any
 
-from valuesparse._validation import no_frame
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import check_random_state
+
+from valuesparse._validation import as_count, no_frame
+from valuesparse.crf._lines import LinePerIterationTrainer
 from valuesparse.crf.training.trainer import Trainer
 
-__all__ = ["NAMES", "SAME", "append", "train"]
+__all__ = ["append", "as_dicts", "train", "trainer_of"]
 
 #: The estimator's name of a parameter -> the trainer's.
 NAMES = {
@@ -30,6 +35,33 @@ SAME = (
     "c1", "c2", "max_iterations", "num_memories", "epsilon", "period", "delta", "linesearch",
     "max_linesearch", "c", "error_sensitive", "averaging", "variance", "gamma", "beta",
 )  # fmt: skip
+
+
+def trainer_of(estimator: Any) -> Any:
+    """Return the trainer that the parameters of an estimator describe."""
+    names = NAMES | {name: name for name in SAME}
+    given = {theirs: getattr(estimator, ours) for ours, theirs in names.items()}
+    params = {name: value for name, value in given.items() if value is not None}
+    arguments: dict[str, Any] = {"algorithm": estimator.algorithm, "params": params}
+    arguments["verbose"] = estimator.verbose
+    kind = LinePerIterationTrainer if estimator.trainer_cls is None else estimator.trainer_cls
+    constraints, forbidden = estimator.constraints, estimator.forbidden
+    # A subclass with an __init__ of its own need not know these.
+    ours = isinstance(kind, type) and issubclass(kind, Trainer)
+    if ours and kind.__init__ is Trainer.__init__:
+        seed = estimator.random_state
+        if seed is None or isinstance(seed, np.random.RandomState):
+            seed = int(check_random_state(seed).randint(2**31))
+        seed = as_count("random_state", seed, at_least=0)
+        arguments |= {"threads": estimator.threads, "seed": seed}
+        arguments |= {"constraints": constraints, "forbidden": forbidden}
+    elif constraints is not None or forbidden is not None:
+        raise ValueError(
+            f"constraints and forbidden need the package's own trainer; {kind.__name__} has "
+            "an __init__ of its own, or is another's"
+        )
+    arguments |= {} if estimator.tol is None else {"tol": estimator.tol}
+    return kind(**arguments)
 
 
 def append(
@@ -71,3 +103,8 @@ def train(trainer: Any, holdout: int, more: dict[str, Any]) -> bytes:
         path = Path(folder, "model.crfsuite")
         trainer.train(str(path), holdout=holdout, **more)
         return path.read_bytes()
+
+
+def as_dicts(labels: list[str], marginals: npt.NDArray[np.float64]) -> list[dict[str, float]]:
+    """Return the probabilities of each item's labels, by label."""
+    return [dict(zip(labels, row, strict=True)) for row in marginals.tolist()]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from valuesparse._validation import as_count, require_potentials
+from valuesparse._validation import InitSignature, as_count, require_potentials
 from valuesparse.crf._current import Current, Opened
 from valuesparse.crf._dump import header_of, header_of_model
 from valuesparse.crf._schemes import Forbidden, Rules
@@ -27,6 +27,7 @@ class Opening:
     _opened: Opened | None
     _current: Current
     _max_labels: int | None
+    __signature__: Any = InitSignature()
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Make a closed tagger; not in __init__, which subclasses of pycrfsuite's need not call."""

@@ -90,7 +90,7 @@ class Tagger(Opening):
     [['noun', 'noun'], ['verb', 'noun']]
     """
 
-    def set(self, xseq: Iterable[Any], *, allowed: Allowed | None = None) -> None:
+    def set(self, xseq: ItemSequence | Iterable[Any], *, allowed: Allowed | None = None) -> None:
         """Make a sequence the current one of this thread.
 
         Parameters
@@ -114,7 +114,7 @@ class Tagger(Opening):
 
     def tag(
         self,
-        xseq: Iterable[Any] | None = None,
+        xseq: ItemSequence | Iterable[Any] | None = None,
         *,
         n_best: int | None = None,
         allowed: Allowed | None = None,
@@ -224,7 +224,7 @@ class Tagger(Opening):
 
     def marginals(
         self,
-        xseq: Iterable[Any] | None = None,
+        xseq: ItemSequence | Iterable[Any] | None = None,
         *,
         zeta: float = 1.0,
         allowed: Allowed | None = None,
@@ -260,7 +260,7 @@ class Tagger(Opening):
         return self._sequence(xseq, allowed).infer(zeta)
 
     def pairwise(
-        self, xseq: Iterable[Any] | None = None, *, allowed: Allowed | None = None
+        self, xseq: ItemSequence | Iterable[Any] | None = None, *, allowed: Allowed | None = None
     ) -> Floats:
         """Return the probability of every pair of labels at neighbouring items.
 
@@ -278,7 +278,7 @@ class Tagger(Opening):
 
     def tag_batch(
         self,
-        xseqs: Iterable[Iterable[Any]],
+        xseqs: Iterable[ItemSequence | Iterable[Any]],
         *,
         allowed: Iterable[Allowed | None] | None = None,
         threads: int | None = None,
@@ -309,7 +309,7 @@ class Tagger(Opening):
 
     def marginals_batch(
         self,
-        xseqs: Iterable[Iterable[Any]],
+        xseqs: Iterable[ItemSequence | Iterable[Any]],
         *,
         zeta: float = 1.0,
         allowed: Iterable[Allowed | None] | None = None,
@@ -371,7 +371,9 @@ class Tagger(Opening):
         opened = self._require(RuntimeError("Tagger is closed"))
         return parse(opened.model, opened.header)
 
-    def _sequence(self, xseq: Iterable[Any] | None, allowed: Allowed | None) -> Sequence:
+    def _sequence(
+        self, xseq: ItemSequence | Iterable[Any] | None, allowed: Allowed | None
+    ) -> Sequence:
         """Return the current sequence, which `xseq` or `allowed` replaces if given."""
         if xseq is not None:
             self.set(xseq, allowed=allowed)

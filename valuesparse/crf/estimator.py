@@ -15,14 +15,11 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state
 
-from valuesparse._validation import as_count
+from valuesparse._crf import ItemSequence
 from valuesparse.crf._fileresource import FileResource
-from valuesparse.crf._fitting import NAMES, SAME, append, train
-from valuesparse.crf._lines import LinePerIterationTrainer
+from valuesparse.crf._fitting import append, as_dicts, train, trainer_of
 from valuesparse.crf.crfsuite import ParsedDump, Tagger
-from valuesparse.crf.training.trainer import Trainer
 from valuesparse.io._files import check_target, naming, read_file, write_bytes
 
 if TYPE_CHECKING:
@@ -190,9 +187,9 @@ calibration_max_trials : optional
 
     def fit(
         self,
-        X: Iterable[Iterable[Any]],
+        X: Iterable[ItemSequence | Iterable[Any]],
         y: Iterable[Iterable[str]] | None = None,
-        X_dev: Iterable[Iterable[Any]] | None = None,
+        X_dev: Iterable[ItemSequence | Iterable[Any]] | None = None,
         y_dev: Iterable[Iterable[str]] | None = None,
         *,
         allowed: Iterable[Iterable[Any]] | None = None,
@@ -238,7 +235,7 @@ calibration_max_trials : optional
             raise ValueError("Pass both X_dev and y_dev to use the holdout data")
         if self.model_filename is not None:
             check_target(self.model_filename)  # refused before the work, not after it
-        trainer = self._trainer()
+        trainer = trainer_of(self)
         name, known = ("y", y) if allowed is None else ("allowed", allowed)
         if not append(trainer, "X", X, name, known if known is not None else ()):
             raise ValueError("X has no item to learn from")
@@ -255,7 +252,7 @@ calibration_max_trials : optional
         self.training_log_ = trainer.logparser
         return self
 
-    def predict(self, X: Iterable[Iterable[Any]], *, allowed: Any = None) -> Objects:
+    def predict(self, X: Iterable[ItemSequence | Iterable[Any]], *, allowed: Any = None) -> Objects:
         """Return the most probable labels of each sequence.
 
         Parameters
@@ -273,12 +270,24 @@ calibration_max_trials : optional
         tags = self._fitted().tag_batch(X, allowed=allowed, threads=self.threads)
         return np.array(tags, dtype=object)
 
-    def predict_single(self, xseq: Iterable[Any], *, allowed: Allowed | None = None) -> list[str]:
-        """Return the most probable labels of one sequence."""
+    def predict_single(
+        self, xseq: ItemSequence | Iterable[Any], *, allowed: Allowed | None = None
+    ) -> list[str]:
+        """Return the most probable labels of one sequence.
+
+        Parameters
+        ----------
+        xseq, allowed
+            As in :meth:`Tagger.tag`.
+        """
         return self._fitted().tag(xseq, allowed=allowed)
 
     def predict_marginals(
-        self, X: Iterable[Iterable[Any]], *, zeta: float = 1.0, allowed: Any = None
+        self,
+        X: Iterable[ItemSequence | Iterable[Any]],
+        *,
+        zeta: float = 1.0,
+        allowed: Any = None,
     ) -> Objects:
         """Return the probability of every label at every item, as dicts.
 
@@ -302,17 +311,31 @@ calibration_max_trials : optional
         """
         labels = self._fitted().labels()
         arrays = self.predict_proba(X, zeta=zeta, allowed=allowed)
-        return np.array([_dicts(labels, array) for array in arrays], dtype=object)
+        return np.array([as_dicts(labels, array) for array in arrays], dtype=object)
 
     def predict_marginals_single(
-        self, xseq: Iterable[Any], *, zeta: float = 1.0, allowed: Allowed | None = None
+        self,
+        xseq: ItemSequence | Iterable[Any],
+        *,
+        zeta: float = 1.0,
+        allowed: Allowed | None = None,
     ) -> list[dict[str, float]]:
-        """Return the probability of every label at every item of one sequence, as dicts."""
+        """Return the probability of every label at every item of one sequence, as dicts.
+
+        Parameters
+        ----------
+        xseq, zeta, allowed
+            As in :meth:`Tagger.marginals`.
+        """
         tagger = self._fitted()
-        return _dicts(tagger.labels(), tagger.marginals(xseq, zeta=zeta, allowed=allowed))
+        return as_dicts(tagger.labels(), tagger.marginals(xseq, zeta=zeta, allowed=allowed))
 
     def predict_proba(
-        self, X: Iterable[Iterable[Any]], *, zeta: float = 1.0, allowed: Any = None
+        self,
+        X: Iterable[ItemSequence | Iterable[Any]],
+        *,
+        zeta: float = 1.0,
+        allowed: Any = None,
     ) -> list[npt.NDArray[np.float64]]:
         """Return the probability of every label at every item, as arrays.
 
@@ -328,8 +351,13 @@ calibration_max_trials : optional
         """
         return self._fitted().marginals_batch(X, zeta=zeta, allowed=allowed, threads=self.threads)
 
-    def score(self, X: Iterable[Iterable[Any]], y: Iterable[Iterable[str]]) -> float:
+    def score(self, X: Iterable[ItemSequence | Iterable[Any]], y: Iterable[Iterable[str]]) -> float:
         """Return the share of items whose label is predicted.
+
+        Parameters
+        ----------
+        X, y
+            Sequences and their right labels, as in :meth:`fit`.
 
         Raises
         ------
@@ -433,30 +461,6 @@ calibration_max_trials : optional
         self._told = repr((self.constraints, self.forbidden))  # lists may change in place
         return tagger
 
-    def _trainer(self) -> Any:
-        names = NAMES | {name: name for name in SAME}
-        given = {theirs: getattr(self, ours) for ours, theirs in names.items()}
-        params = {name: value for name, value in given.items() if value is not None}
-        arguments: dict[str, Any] = {"algorithm": self.algorithm, "params": params}
-        arguments["verbose"] = self.verbose
-        kind = LinePerIterationTrainer if self.trainer_cls is None else self.trainer_cls
-        # A subclass with an __init__ of its own need not know these.
-        ours = isinstance(kind, type) and issubclass(kind, Trainer)
-        if ours and kind.__init__ is Trainer.__init__:
-            seed = self.random_state
-            if seed is None or isinstance(seed, np.random.RandomState):
-                seed = int(check_random_state(seed).randint(2**31))
-            seed = as_count("random_state", seed, at_least=0)
-            arguments |= {"threads": self.threads, "seed": seed}
-            arguments |= {"constraints": self.constraints, "forbidden": self.forbidden}
-        elif self.constraints is not None or self.forbidden is not None:
-            raise ValueError(
-                f"constraints and forbidden need the package's own trainer; {kind.__name__} has "
-                "an __init__ of its own, or is another's"
-            )
-        arguments |= {} if self.tol is None else {"tol": self.tol}
-        return kind(**arguments)
-
     def __sklearn_is_fitted__(self) -> bool:
         return self.tagger_ is not None
 
@@ -485,7 +489,3 @@ calibration_max_trials : optional
             if state["model_filename"] is None:
                 state["_model"] = file.read()
         super().__setstate__(state)
-
-
-def _dicts(labels: list[str], marginals: npt.NDArray[np.float64]) -> list[dict[str, float]]:
-    return [dict(zip(labels, row, strict=True)) for row in marginals.tolist()]

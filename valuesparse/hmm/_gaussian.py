@@ -30,19 +30,31 @@ Floats = npt.NDArray[np.float64]
 
 #: Products of two features are made once where there are no more than these.
 _MOST_PRODUCTS = 64
+#: A state is far from the centre of all rows where the square of the way there is so many variances.
+_FAR = 1e6
 
 
 class NormalRows:
-    """The rows of X around their mean: second moments lose fewer digits there."""
+    """The rows of X, and moments around their mean, where second ones lose fewer digits."""
 
     def __init__(self, X: Array) -> None:
-        self.centre: Floats = X.mean(axis=0, dtype=np.float64)
-        self.rows: Floats = X - self.centre
+        self.rows: Floats = np.ascontiguousarray(X, dtype=np.float64)
+
+    @functools.cached_property
+    def centre(self) -> Floats:
+        """The mean of the rows, (F,)."""
+        return self.rows.mean(axis=0)
 
     @functools.cached_property
     def moments(self) -> Floats:
         """One, each feature and its square, (N, 1 + 2 F): one product sums them all."""
-        return np.column_stack([np.ones(len(self.rows)), self.rows, self.rows**2])
+        rows = self.rows - self.centre
+        return np.column_stack([np.ones(len(rows)), rows, rows**2])
+
+    @property
+    def centred(self) -> Floats:
+        """The rows around their mean, (N, F)."""
+        return self.moments[:, 1 : 1 + self.rows.shape[1]]
 
     @functools.cached_property
     def products(self) -> Floats | None:
@@ -50,7 +62,7 @@ class NormalRows:
         first, second = np.triu_indices(self.rows.shape[1])
         if first.size > _MOST_PRODUCTS:
             return None
-        return self.rows[:, first] * self.rows[:, second]
+        return self.centred[:, first] * self.centred[:, second]
 
 
 class GaussianHMM(BaseHMM):
@@ -221,19 +233,27 @@ class GaussianHMM(BaseHMM):
         return NormalRows(rows_within(X))
 
     def _fill(self, data: NormalRows, scores: Floats, threads: int) -> None:
-        means = self.means_ - data.centre
-        log_densities(data.rows, means, self._covars_, self.covariance_type, scores, threads)
+        log_densities(
+            data.rows, self.means_, self._covars_, self.covariance_type, scores, threads
+        )
 
     def _accumulate(self, data: NormalRows, passes: Passes, threads: int) -> dict[str, Any]:
         posteriors, n = passes.posteriors, data.rows.shape[1]
-        stats: dict[str, Any] = {"centre": data.centre}
+        sums = posteriors.T @ data.moments
+        stats: dict[str, Any] = {
+            "centre": data.centre, "post": sums[:, :1], "obs": sums[:, 1 : 1 + n],
+            "obs**2": sums[:, 1 + n :],
+        }  # fmt: skip
         if "c" in self.params and self.covariance_type in ("full", "tied"):
             stats["obs*obs.T"] = _outer(posteriors, data)
-        sums = posteriors.T @ data.moments
-        stats["post"], stats["obs"], stats["obs**2"] = (
-            sums[:, :1], sums[:, 1 : 1 + n], sums[:, 1 + n :]
-        )  # fmt: skip
+        _recentre(stats, posteriors, data.rows, self._least_scatter())
         return stats
+
+    def _least_scatter(self) -> Floats:
+        """Return what the prior adds to each diagonal."""
+        prior = np.asarray(self.covars_prior, dtype=np.float64)
+        matrices = self.covariance_type in ("full", "tied") and prior.ndim > 1
+        return np.diagonal(prior, axis1=-2, axis2=-1) if matrices else prior
 
     def _do_mstep(self, stats: dict[str, Any]) -> None:
         super()._do_mstep(stats)
@@ -247,7 +267,7 @@ class GaussianHMM(BaseHMM):
             means = np.where(
                 seen, (weight * prior + stats["obs"]) / np.where(seen, total, 1.0), means
             )
-            self.means_ = means + stats["centre"]
+            self.means_ = np.where(seen, means + stats["centre"], self.means_)
         if "c" not in self.params:
             return
         away = means - prior
@@ -272,9 +292,31 @@ class GaussianHMM(BaseHMM):
         self._covars_ = np.where(seen, found, self._covars_)
 
 
+def _recentre(stats: dict[str, Any], weights: Floats, rows: Floats, prior: Floats) -> None:
+    """Take the sums of states far from the centre of all rows again, around their own means.
+
+    Scatter is a difference of sums, which cancel where the way to the centre is much longer than
+    the deviation.
+    """
+    count, first, second = stats["post"], stats["obs"], stats["obs**2"]
+    means = first / np.maximum(count, 1e-300)
+    away = means * first
+    far = (away > _FAR * (second - away + prior)).any(axis=1)
+    if not far.any():
+        return
+    stats["centre"] = centres = np.tile(stats["centre"], (len(means), 1))
+    for state in np.flatnonzero(far):
+        centres[state] += means[state]
+        own = np.flatnonzero(weights[:, state])
+        weight, around = weights[own, state], rows[own] - centres[state]
+        first[state], second[state] = weight @ around, weight @ around**2
+        if "obs*obs.T" in stats:
+            stats["obs*obs.T"][state] = (around * weight[:, None]).T @ around
+
+
 def _outer(weights: Floats, data: NormalRows) -> Floats:
     """Return the sum over rows of weight (N, K) times outer product, (K, F, F)."""
-    rows, products = data.rows, data.products
+    rows, products = data.centred, data.products
     k, n = weights.shape[1], rows.shape[1]
     sums = np.empty((k, n, n))
     if products is not None:

@@ -287,17 +287,16 @@ class GMMHMM(BaseHMM):
         flat = share.reshape(len(share), k * m)
         stats: dict[str, Any] = {"post_mix_sum": flat.sum(axis=0).reshape(k, m)}
         stats["post_sum"] = stats["post_mix_sum"].sum(axis=1)
-        if "m" in self.params:
-            stats["m_n"] = (flat.T @ rows).reshape(k, m, n)
-        if "c" in self.params:
-            means = self.means_.reshape(k * m, n)
-            if self.covariance_type in ("full", "tied"):
-                outer = _scatter(flat, rows, means).reshape(k, m, n, n)
-                stats["c_n"] = outer.sum(axis=1) if self.covariance_type == "tied" else outer
-            else:
-                squares = _squares(flat, rows, means).reshape(k, m, n)
-                one = self.covariance_type == "spherical"
-                stats["c_n"] = squares.sum(axis=2) if one else squares
+        means = self.means_.reshape(k * m, n)
+        if "c" in self.params and self.covariance_type in ("full", "tied"):
+            away, outer = _scatter(flat, rows, means)
+            outer = outer.reshape(k, m, n, n)
+            stats["c_n"] = outer.sum(axis=1) if self.covariance_type == "tied" else outer
+        else:
+            away, squares = _squares(flat, rows, means)
+            one = self.covariance_type == "spherical"
+            stats["c_n"] = (squares.sum(axis=1) if one else squares).reshape(k, m, *[n][one:])
+        stats["m_n"] = away.reshape(k, m, n)
         return stats
 
     def _do_mstep(self, stats: dict[str, Any]) -> None:
@@ -315,8 +314,9 @@ class GMMHMM(BaseHMM):
         if "m" in self.params:
             total = (counts + weight)[:, :, None]
             seen = total > 0.0
-            found = (stats["m_n"] + weight[:, :, None] * prior) / np.where(seen, total, 1.0)
-            self.means_ = np.where(seen, found, self.means_)
+            # By the way from the mean before: rows that are equal have that very mean.
+            away = stats["m_n"] + weight[:, :, None] * (prior - self.means_)
+            self.means_ = self.means_ + np.where(seen, away / np.where(seen, total, 1.0), 0.0)
         if "c" in self.params:
             self._set_covariances(stats, counts, weight, self.means_ - prior)
 
@@ -356,22 +356,24 @@ class GMMHMM(BaseHMM):
         self.covars_ = np.where(seen, found, self.covars_)
 
 
-def _squares(weights: Floats, rows: Floats, means: Floats) -> Floats:
-    """Return weighted sums (C, F) of squared distances from means (C, F)."""
-    sums = np.zeros(means.shape)
+def _squares(weights: Floats, rows: Floats, means: Floats) -> tuple[Floats, Floats]:
+    """Return weighted sums (C, F) of distances from means (C, F), and of their squares."""
+    sums, squares = np.zeros(means.shape), np.zeros(means.shape)
     for first in range(0, len(rows), _ROWS):
         part, some = rows[first : first + _ROWS], weights[first : first + _ROWS]
         for f in range(means.shape[1]):
             away = part[:, f, None] - means[:, f]
-            away *= away
             sums[:, f] += np.einsum("nc,nc->c", some, away)
-    return sums
+            away *= away
+            squares[:, f] += np.einsum("nc,nc->c", some, away)
+    return sums, squares
 
 
-def _scatter(weights: Floats, rows: Floats, means: Floats) -> Floats:
-    """Return weighted sums (C, F, F) of outer products of distances from means (C, F)."""
-    sums = np.empty((*means.shape, means.shape[1]))
+def _scatter(weights: Floats, rows: Floats, means: Floats) -> tuple[Floats, Floats]:
+    """Return weighted sums (C, F) of distances from means (C, F), and of outer products."""
+    sums, outer = np.empty(means.shape), np.empty((*means.shape, means.shape[1]))
     for c in range(len(means)):
         away = rows - means[c]
-        sums[c] = (away * weights[:, c, None]).T @ away
-    return sums
+        sums[c] = weights[:, c] @ away
+        outer[c] = (away * weights[:, c, None]).T @ away
+    return sums, outer

@@ -113,10 +113,15 @@ class ManyQuestions(Questions):
                 watch.left(), watch.progress, watch.late,
             )  # fmt: skip
         left = np.flatnonzero(answers == 2)
+        alike: dict[bytes, int] = {}  # the first of equal rows
         for done, row in enumerate(left.tolist()):
             if tables is None and watch.progress is not None:
                 watch.progress(done, rows)
-            self._one(codes[row], flat[row], log_z, answers, row, workers, watch)
+            first = alike.setdefault(codes[row].tobytes(), row)
+            if first == row:
+                self._one(codes[row], flat[row], log_z, answers, row, workers, watch)
+            else:
+                flat[row], log_z[row], answers[row] = flat[first], log_z[first], answers[first]
         watch.finish(rows)
         how = "several at once" if tables is not None else "one by one, since its tables are large"
         return ManyResult(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._crf import Scorer
+from valuesparse._crf import ItemSequence, Scorer
 from valuesparse._validation import as_array
 from valuesparse.io._crfsuite_format import parse_model
 from valuesparse.io._files import naming, read_file
@@ -140,7 +140,7 @@ class CrfsuiteModel:
         """Pickle the arguments; the table of attributes is built anew."""
         return type(self), (self.labels, self.attributes, self.transition, self.state_weights)
 
-    def unary(self, xseq: Iterable[Any]) -> npt.NDArray[np.float64]:
+    def unary(self, xseq: ItemSequence | Iterable[Any]) -> npt.NDArray[np.float64]:
         """Score the labels at every item of one sequence.
 
         Parameters
@@ -175,7 +175,7 @@ class CrfsuiteModel:
         return self.scorer.unary(xseq, True, False, _LARGEST)[0]
 
     def unary_batch(
-        self, xseqs: Iterable[Iterable[Any]]
+        self, xseqs: Iterable[ItemSequence | Iterable[Any]]
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
         """Score the labels at every item of many sequences, laid end to end.
 
@@ -207,7 +207,7 @@ class CrfsuiteModel:
         """
         return self.scorer.unary(xseqs, False, False, _LARGEST)
 
-    def chain(self, xseqs: Iterable[Iterable[Any]]) -> Chain:
+    def chain(self, xseqs: Iterable[ItemSequence | Iterable[Any]]) -> Chain:
         """Make the chains of many sequences, ready for ``valuesparse.infer``.
 
         Parameters

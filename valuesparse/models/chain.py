@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _forest
-from valuesparse._validation import as_potentials, as_reals, as_states, weighed
+from valuesparse._validation import InitSignature, as_potentials, as_reals, as_states, weighed
 from valuesparse.models._sequences import begins, frozen, join, laid_out, mask, vector
 from valuesparse.models.longer_chains import SecondOrderChain
 from valuesparse.models.sparse_transition import (
@@ -54,7 +54,8 @@ class Chain:
     order : {1, 2}, default 1
         With 2 a label depends on the two before it: `transition` has shape (K, K, K)
         ``[before, from, to]``, `first` (K, K) may have log-potentials of the first two labels, and
-        this is a :class:`SecondOrderChain`.
+        this is a :class:`SecondOrderChain`, no Chain. Type checkers take it for one all the same:
+        typed code calls :class:`SecondOrderChain` itself.
 
     Attributes
     ----------
@@ -129,6 +130,8 @@ class Chain:
     largest: tuple[float, float]
     # Kept here, not beside the engines: a look by model takes 0.15 µs, 3 % of a small call.
     forest: _forest.Forest
+
+    __signature__: Any = InitSignature()
 
     def __new__(cls, *args: Any, order: int = 1, **kwargs: Any) -> Any:
         """Make a chain, or one of order 2, which is a class of its own."""

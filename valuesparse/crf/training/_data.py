@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._crf import Dictionary
+from valuesparse._crf import Dictionary, ItemSequence
 from valuesparse.crf._constraints import require_entry, require_rows
 
 __all__ = ["Corpus", "Dataset", "corpus_of"]
@@ -85,7 +85,11 @@ class Dataset:
         return len(self.groups)
 
     def append(
-        self, xseq: Iterable[Any], yseq: Iterable[Any] | None, group: int, allowed: Any = None
+        self,
+        xseq: ItemSequence | Iterable[Any],
+        yseq: Iterable[Any] | None,
+        group: int,
+        allowed: Any = None,
     ) -> None:
         """Add one sequence; nothing of it is kept when it is refused."""
         name, given = ("yseq", yseq) if allowed is None else ("allowed", allowed)

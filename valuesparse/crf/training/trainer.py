@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_count, as_tol
+from valuesparse._crf import ItemSequence
+from valuesparse._validation import InitSignature, as_count, as_tol
 from valuesparse.crf._schemes import Constraints, Forbidden, Rules
 from valuesparse.crf.training import _algorithms
 from valuesparse.crf.training._data import Corpus, Dataset
@@ -55,6 +56,7 @@ class BaseTrainer(Settings):
     _cleared: bool = False
     _data: Dataset
     _rules: Rules
+    __signature__: Any = InitSignature()
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Make a trainer; not in __init__, which subclasses of pycrfsuite's need not call."""
@@ -87,7 +89,7 @@ class BaseTrainer(Settings):
 
     def append(
         self,
-        xseq: Iterable[Any],
+        xseq: ItemSequence | Iterable[Any],
         yseq: Iterable[str] | None = None,
         group: int = 0,
         *,
