@@ -228,6 +228,8 @@ def test_refusals() -> None:
         vs.bounds.preconditioner([])
     with pytest.raises(ValueError, match=r"states\[0\] must be one state"):
         vs.bounds.preconditioner(graph).event({0: [0.0, -1.0]})
+    with pytest.raises(ValueError, match=r"states\[0\]: variable 0 has no state 9"):
+        vs.bounds.preconditioner(graph).event({0: 9})
     graph.add((0, 2), np.full((2, 3), -np.inf))
     with pytest.raises(ValueError, match="factor 1 has an entry of -inf"):
         vs.bounds.preconditioner(graph)

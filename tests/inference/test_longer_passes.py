@@ -76,7 +76,9 @@ def in_logarithms(chain: vs.SegmentChain) -> tuple[np.ndarray, np.ndarray]:
     """Return log Z (B,) and the shares of segments (N, L, K), term by term in logarithms."""
     n, k, most = chain.n_positions, chain.n_labels, chain.max_length
     start, end = (np.zeros(k) if x is None else x for x in (chain.start, chain.end))
-    more = chain.of_segments()
+    more = np.zeros((n, most, k))  # of whole segments, beside those of positions
+    for table in (chain.duration, chain.segment):
+        more += 0.0 if table is None else table
     found, joint = [], np.zeros((n, most, k))
     for first, stop in zip(chain.offset[:-1], chain.offset[1:], strict=True):
         size = stop - first
@@ -86,7 +88,7 @@ def in_logarithms(chain: vs.SegmentChain) -> tuple[np.ndarray, np.ndarray]:
         weight = np.full((size, most, k), -np.inf)
         for i in range(size):
             sums = np.cumsum(chain.scores()[first + i : min(stop, first + i + most)], axis=0)
-            weight[i, : len(sums)] = sums + (0 if more is None else more[first + i, : len(sums)])
+            weight[i, : len(sums)] = sums + more[first + i, : len(sums)]
         ended, entry = np.full((size + 1, k), -np.inf), np.full((size + 1, k), -np.inf)
         entry[0] = start
         for e in range(1, size + 1):

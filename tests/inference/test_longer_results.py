@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -123,6 +124,31 @@ def test_what_segments_have_not_is_refused() -> None:
             AttributeError, match=rf"SegmentResult has no {name}: .* ask segments\("
         ):
             getattr(r, name)
+
+
+def test_graphs_have_bounds_elsewhere() -> None:
+    r = vs.infer(vs.FactorGraph([2]))
+    with pytest.raises(AttributeError, match=r"no attribute 'certify': .* valuesparse.bounds has"):
+        r.certify()
+    with pytest.raises(AttributeError, match="no attribute 'nothing'$"):
+        r.nothing  # noqa: B018
+
+
+def test_scores_of_segments_need_no_table_of_all() -> None:
+    rng = np.random.default_rng(0)
+    n, most, k = 2000, 100, 20
+    chain = vs.SegmentChain(
+        rng.normal(size=(n, k)), rng.normal(size=(k, k)), max_length=most,
+        duration=rng.normal(size=(most, k)),
+    )  # fmt: skip
+    states = vs.decode(chain).states
+    tracemalloc.start()
+    try:
+        chain.score(states)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * n * most * k / 10
 
 
 def test_what_is_not_proved_is_refused() -> None:

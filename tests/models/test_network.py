@@ -309,6 +309,15 @@ def test_samples_as_frames() -> None:
         assert list(frame[("b", 1)]) == states[:, 1].tolist()
 
 
+def test_states_that_are_no_categories_of_pandas() -> None:
+    pandas = pytest.importorskip("pandas", reason="frames are those of pandas")
+    graph = vs.FactorGraph({"a": [None, "x"], "b": [float("nan"), 1.5]})
+    frame = vs.sample(graph, 40, 0, frame=True)
+    states = vs.sample(graph, 40, 0)
+    assert [pandas.isna(x) for x in frame["a"]] == (states[:, 0] == 0).tolist()
+    assert [pandas.isna(x) for x in frame["b"]] == (states[:, 1] == 0).tolist()
+
+
 def test_pictures_of_networks() -> None:
     graph = sprinkler()
     graph.add(["rain"], [0.0, 1.0])

@@ -176,3 +176,29 @@ def test_gains_of_more_variables_are_those_of_all_configurations(
             threshold=float(ranked[at : at + 2].mean()),
         )  # fmt: skip
         assert chosen.stats["added"] == sum(np.array(want) > ranked[at : at + 2].mean())
+
+
+@pytest.mark.parametrize("leaf", ["table", "structured"])
+@pytest.mark.parametrize("core", ["table", "structured"])
+def test_more_variables_of_a_factor_on_a_cycle(core: str, leaf: str) -> None:
+    """The same model, whatever its factors are: a cycle, and a leaf that hangs on it."""
+    graph = vs.FactorGraph([2] * 6)
+    for v in range(5):
+        graph.add([v], [0.0, 0.3 * v])
+    inner, outer = AtMostOne(0, 1, 2, 3), vs.factors.Nand(3, 5)
+    graph.add(inner if core == "structured" else Table(inner.scope, inner.table([2] * 4)))
+    graph.add([0, 4], [[0.0, 1.0], [1.0, 0.0]])
+    graph.add([1, 4], [[0.0, 1.0], [1.0, 0.0]])
+    graph.add(outer if leaf == "structured" else Table(outer.scope, outer.table([2, 2])))
+    used = range(graph.n_factors)
+    features = [
+        graph.add_feature([0, 1, 2], [1, 1, 1], -np.inf),
+        graph.add_feature([0, 1, 2], [1, 0, 0], 3.0),
+    ]
+    r = vs.infer(graph, factors=used)
+    p = r.joint([0, 1, 2])[1, [1, 0], [1, 0]]
+    np.testing.assert_allclose(r.expectations(), p, atol=1e-13)
+    want = [0.0, feature_gain([p[1]], 3.0)[0]]
+    np.testing.assert_allclose(vs.gain(graph, features, r), want, atol=1e-11)
+    assert r.rigorous
+    assert features[0] not in vs.relax(graph, first=used).factors

@@ -48,7 +48,7 @@ class _Bounding(NamedTuple):
     scale: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PreconditionerBounds:
     """The answer of :func:`preconditioner`.
 
@@ -97,7 +97,7 @@ class PreconditionerBounds:
         ValueError
             For an unknown variable or state.
         """
-        wanted = self._graph.resolve_evidence(states)
+        wanted = self._graph.resolve_evidence(states, argument="states")
         number = {v: i for i, v in enumerate(self._reduced.variables)}
         inside: dict[int, int] = {}
         for v, state in wanted.items():

@@ -31,7 +31,7 @@ def frame_of(graph: FactorGraph, states: npt.NDArray[np.int64]) -> pandas.DataFr
     columns: list[Any] = []
     for v, named in enumerate(graph.states):
         column: Any = states[:, v]
-        if named is not None and any(isinstance(name, tuple) for name in named):
+        if named is not None and any(map(_is_no_category, named)):
             values = np.empty(len(named), dtype=object)
             values[:] = named  # one by one: an array would take tuples apart
             column = values[column]
@@ -41,6 +41,11 @@ def frame_of(graph: FactorGraph, states: npt.NDArray[np.int64]) -> pandas.DataFr
     frame = pandas.DataFrame(dict(enumerate(columns)), index=range(len(states)))
     frame.columns = pandas.Index(graph.names, tupleize_cols=False)
     return frame
+
+
+def _is_no_category(name: Any) -> bool:
+    """Say whether pandas takes a name apart, or for a missing one."""
+    return isinstance(name, tuple) or name is None or name != name
 
 
 def codes_of(graph: FactorGraph, frame: Any) -> npt.NDArray[np.int32]:

@@ -75,30 +75,31 @@ class Observed(Weighed):
         self._soft = soft_sum(evidence)
 
     def resolve_evidence(
-        self, evidence: Evidence, *, beside: float = 0.0
+        self, evidence: Evidence, *, beside: float = 0.0, argument: str = "evidence"
     ) -> dict[int, int | npt.NDArray[np.float64]]:
         """Return `evidence` by numbers: of states, or vectors of log-likelihoods.
 
-        `beside`: magnitudes of likelihoods that are known already.
+        `beside`: magnitudes of likelihoods that are known already; `argument`: its name.
         """
         if not isinstance(evidence, (dict, Mapping)):  # an abstract class is slow to ask
-            raise ValueError(f"evidence must be a mapping {{variable: state}}, got {evidence!r}")
+            raise ValueError(f"{argument} must be a mapping {{variable: state}}, got {evidence!r}")
         found: dict[int, int | npt.NDArray[np.float64]] = {}
         total = 0.0
         for name, value in evidence.items():
             try:
                 v = self.variable(name)
+                state = self.state(v, value) if isinstance(value, (str, int)) else None
             except ValueError as error:
-                raise ValueError(f"evidence[{name!r}]: {error}") from None
+                raise ValueError(f"{argument}[{name!r}]: {error}") from None
             if v in found:
-                raise ValueError(f"evidence names variable {name!r} twice")
-            if isinstance(value, (str, int)):
-                found[v] = self.state(v, value)
+                raise ValueError(f"{argument} names variable {name!r} twice")
+            if state is not None:
+                found[v] = state
                 continue
-            known = found[v] = _state_or_likelihood(self, v, value, f"evidence[{name!r}]")
+            known = found[v] = _state_or_likelihood(self, v, value, f"{argument}[{name!r}]")
             if not isinstance(known, int):
                 total += _forest.weigh(known)[1]
-        self._require_in_range("evidence", found, total, beside)
+        self._require_in_range(argument, found, total, beside)
         return found
 
     def resolve_likelihood(

@@ -116,7 +116,7 @@ class Variables:
                 f"[{variables!r}]"
             )
         numbers: list[int] = []
-        for v in tuple(variables):
+        for v in _in_order(argument, variables):
             try:
                 numbers.append(self.variable(v))
             except ValueError as error:
@@ -249,7 +249,7 @@ def _of_mapping(
     for name, value in variables.items():
         own = None
         if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-            own = tuple(value)
+            own = _in_order(f"cardinalities[{name!r}]", value)
         count = value if own is None else len(own)
         if isinstance(count, (bool, np.bool_)) or not isinstance(count, (int, np.integer)):
             raise ValueError(
@@ -321,6 +321,13 @@ def _states(
 def _tuple(name: str, value: Any) -> tuple[Any, ...]:
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise ValueError(f"{name} must be a sequence, got {value!r}")
+    return _in_order(name, value)
+
+
+def _in_order(name: str, value: Iterable[Any]) -> tuple[Any, ...]:
+    """Return what stands in a sequence; a set has no order, and that of a table's axes matters."""
+    if isinstance(value, (set, frozenset)):
+        raise ValueError(f"{name} must be a sequence, and a set has no order: write a list")
     return tuple(value)
 
 

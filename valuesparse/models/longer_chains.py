@@ -310,16 +310,6 @@ class SegmentChain(_Sequences):
         more = {name: getattr(self, name) for name in ("max_length", "duration", "segment")}
         return {**super()._arguments(), **more}
 
-    def of_segments(self) -> Array | None:
-        """Return the scores of whole segments (N, L, K) as float64, beside those of positions."""
-        if self.duration is None and self.segment is None:
-            return None
-        total = np.zeros((self.n_positions, self.max_length, self.n_labels))
-        for table in (self.duration, self.segment):
-            if table is not None:
-                total += table
-        return total
-
     def segments(self, states: npt.ArrayLike) -> list[list[tuple[int, int, int]]]:
         """Return the segments of a cut (N,), per sequence: (first, end, label), end excluded.
 
@@ -376,11 +366,13 @@ class SegmentChain(_Sequences):
         total = self._sums(at, self.scores()[at, filled]) + self._ends(y, begin, filled[end])
         first = np.flatnonzero(y >= 0)
         size = np.diff(np.append(first, self.n_positions))
-        whole = self.of_segments()
-        short = size <= self.max_length
-        terms = np.where(short, 0.0, -np.inf)
-        if whole is not None:
-            terms[short] += whole[first[short], size[short] - 1, y[first[short]]]
+        terms = np.where(size <= self.max_length, 0.0, -np.inf)
+        short = np.flatnonzero(size <= self.max_length)
+        which = size[short] - 1, y[first[short]]
+        if self.duration is not None:
+            terms[short] += self.duration[which]
+        if self.segment is not None:
+            terms[short] += self.segment[(first[short], *which)]
         total += self._sums(first, terms)
         later = first[~np.isin(first, begin)]
         return total + self._sums(later, self.transition[filled[later - 1], y[later]])

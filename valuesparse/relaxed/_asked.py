@@ -18,6 +18,7 @@ from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import scopes_of, structured_factors
 from valuesparse.models._evidence import split
 from valuesparse.relaxed._solver import log_beliefs
+from valuesparse.relaxed._within import MOST
 from valuesparse.results import GraphResult
 from valuesparse.results._factors import CONDITIONED, marginal_of
 from valuesparse.threads import resolve
@@ -121,8 +122,9 @@ class AskedJoints:
             other, table = self._tables[f]
             if wanted <= set(other):
                 return marginal_of(table, other, scope)
+        most = MOST if self.exact else 2
         for factor in structured_factors(self.result.part()).values():
-            if len(scope) == 2 and wanted <= set(factor.scope):  # on a cycle, in a junction tree
+            if len(scope) <= most and wanted <= set(factor.scope):  # on a cycle, in a junction tree
                 return self.result.joint([self.result.graph.names[v] for v in scope])
         return None
 

@@ -18,11 +18,16 @@ if TYPE_CHECKING:
     import pandas
     from scipy.sparse import csr_array
 
-__all__ = ["PairsResult", "Result", "RowsResult", "edges_at_once"]
+__all__ = ["PROVED", "PairsResult", "Result", "RowsResult", "edges_at_once"]
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 
+#: Bounds and proofs, which results of chains and trees have.
+PROVED = frozenset({
+    "certify", "error", "log_z_lower", "log_z_upper", "lower", "pairwise_bounds", "radius",
+    "slack", "upper",
+})  # fmt: skip
 _BLOCK_ENTRIES = 2**22  # of pairwise marginals made at a time, unless a block is asked for
 
 

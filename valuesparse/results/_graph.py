@@ -14,6 +14,7 @@ from valuesparse._rounding import down, engine_margin, up
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import feature_indices, wide_tables
 from valuesparse.models._evidence import soft_sum
+from valuesparse.results._base import PROVED
 from valuesparse.results._bounds import Bounds
 from valuesparse.results._factors import EXACT, FactorResult, frozen
 
@@ -182,9 +183,13 @@ class GraphResult(FactorResult):
             elif name == "residuals":
                 value = np.empty(0)
             else:
-                raise AttributeError(
-                    f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
-                )
+                why = f"{type(self).__name__!r} object has no attribute {name!r}"
+                if name in PROVED:
+                    why += (
+                        ": tol, work and certify() are for a Chain or a Tree; valuesparse.bounds "
+                        "has proved bounds of graphs"
+                    )
+                raise AttributeError(why, name=name, obj=self)
             freeze((value,))
             self._fill(**{name: value})
             return value

@@ -9,20 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse.models import SecondOrderChain, SegmentChain
-from valuesparse.results._base import PairsResult, RowsResult, edges_at_once
+from valuesparse.results._base import PROVED, PairsResult, RowsResult, edges_at_once
 from valuesparse.results._chain import places, sequences_of, within
 
 __all__ = ["SecondOrderResult", "SegmentResult"]
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
-
-#: Bounds and proofs, which results of chains and trees have.
-_PROVED = frozenset({
-    "certify", "error", "log_z_lower", "log_z_upper", "lower", "pairwise_bounds", "radius",
-    "slack", "upper",
-})  # fmt: skip
-
 
 class Joints(Protocol):
     """The questions that a result asks its engine."""
@@ -74,7 +67,7 @@ class _LongerResult(RowsResult):
 
         def __getattr__(self, name: str) -> NoReturn:
             kind = type(self).__name__
-            if name in _PROVED:
+            if name in PROVED:
                 raise AttributeError(
                     f"a {kind} has no {name}: tol, work and certify() are for a Chain or a Tree; "
                     "these marginals are exact but for rounding, without a proof"
