@@ -374,6 +374,27 @@ def test_deadline_and_progress() -> None:
     seen: list[tuple[int, int]] = []
     vs.infer(graph, method=vs.BP(max_iterations=9), progress=lambda a, b: seen.append((a, b)))
     assert all(total == 9 for _, total in seen)
+    assert seen[-1] == (9, 9)
+
+
+@pytest.mark.parametrize(
+    ("method", "total"),
+    [(vs.BP(damping=0.5), 1000), (vs.TRW(optimise=2, max_iterations=300), 900),
+     (vs.MeanField(max_iterations=70), 70), (vs.StructuredMeanField(max_iterations=80), 80)],
+)  # fmt: skip
+def test_progress_ends_where_messages_converge(method: Any, total: int) -> None:
+    cards, factors = random_grid(np.random.default_rng(3), 12, 2)
+    graph = graph_of(cards, factors)
+    seen: list[tuple[int, int]] = []
+    r = vs.infer(graph, method=method, progress=lambda a, b: seen.append((a, b)))
+    assert r.stats["iterations"] < method.max_iterations
+    assert seen == sorted(seen)
+    assert seen[-1] == (total, total)
+    if isinstance(method, (vs.BP, vs.TRW)) and not getattr(method, "optimise", 0):
+        seen.clear()
+        vs.decode(graph, method=method, progress=lambda a, b: seen.append((a, b)))
+        assert seen == sorted(seen)
+        assert seen[-1] == (total, total)
 
 
 @pytest.mark.parametrize("name", ["c432.isc.cnf", "c880.isc.cnf"])

@@ -51,12 +51,13 @@ def infer(
         (TRW(), "in the end tree-reweighted messages, since it did not converge"),
     ]
     best: GraphResult | None = None
-    words = ""
+    words, done, total = "", 0, sum(_loopy.steps_of(method) for method, _ in tries)
     for method, why in tries:
         if isinstance(method, TRW) and best is not None and best.residuals[-1] < _WANDERING:
             break
+        progress = watch.part(done, done := done + _loopy.steps_of(method), total)
         try:
-            found = _loopy.infer(model, method, reason, given, workers, watch, watch.progress)
+            found = _loopy.infer(model, method, reason, given, workers, watch, progress)
         except DeadlineError:
             if best is None:
                 raise
@@ -68,7 +69,9 @@ def infer(
     assert best is not None
     words = ", ".join(filter(None, [words, _LOG_Z[best.method]]))
     best = best.replaced(reason=f"{best.reason}; {words}")
-    return _bounded(best, model, given, workers, watch)
+    bounded = _bounded(best, model, given, workers, watch)
+    watch.finish(total)
+    return bounded
 
 
 def _bounded(

@@ -87,7 +87,9 @@ def infer(
         loopy = record_of(method)
         if loopy is None:
             return _auto.infer(model, choice.reason, start, known.given, workers, watch)
-        return _loopy.infer(model, loopy, choice.reason, known.given, workers, watch, progress)
+        beliefs = _loopy.infer(model, loopy, choice.reason, known.given, workers, watch, progress)
+        watch.finish(_loopy.steps_of(loopy))
+        return beliefs
     if choice.method == "exact" and choice.tree is None:
         return _loopy.two_passes(model, choice.reason, known.given, workers, watch, progress)
     if choice.tree is None:

@@ -62,13 +62,15 @@ def infer(
     network, marginals = task.network, empty(task.local.shape, np.float64)
     messages = first_messages(network, task.local, method.start)
     rho = probabilities(network, method, task.watch) if isinstance(method, TRW) else None
-    steps = method.optimise if isinstance(method, TRW) else 0
+    steps, most = method.optimise if isinstance(method, TRW) else 0, method.max_iterations
+    counted = Watch(None, progress)
     with Held(network, task.watch) as native:
         for step in range(steps + 1):
             native.weigh(rho)
             converged, residuals, updates, log_z = task.run(
-                native, messages, method, marginals, workers=workers, progress=progress
-            )
+                native, messages, method, marginals, workers=workers,
+                progress=counted.part(step * most, (step + 1) * most, steps_of(method)),
+            )  # fmt: skip
             if rho is not None and step < steps:
                 chosen = best_forest(task, *task.beliefs(native, messages, workers)[:2])
                 rho += 2.0 / (step + 4.0) * (np.isin(np.arange(rho.size), chosen) - rho)
@@ -104,6 +106,12 @@ def infer(
     )
 
 
+def steps_of(method: Loopy) -> int:
+    """Return how many steps progress is reported of, at most."""
+    more = method.optimise if isinstance(method, TRW) else 0
+    return (1 + more) * method.max_iterations
+
+
 def two_passes(
     model: FactorGraph,
     reason: str,
@@ -113,7 +121,9 @@ def two_passes(
     progress: Callable[[int, int], object] | None = None,
 ) -> GraphResult:
     """Return the exact marginals of a graph without cycles, whatever its factors are."""
-    found = infer(model, _passes(model), reason, evidence, workers, watch, progress)
+    method = _passes(model)
+    found = infer(model, method, reason, evidence, workers, watch, progress)
+    Watch(None, progress).finish(steps_of(method))
     return found.replaced(
         method="exact", reason=reason, converged=True, stats={}, residuals=np.empty(0)
     )
@@ -149,6 +159,7 @@ def decode_passes(
                 task.local, np.zeros(native.entries), workers, watch.left(), watch.late
             )
         if dead < 0 and score > -np.inf:
+            watch.finish(1)
             return MaxProduct(states, score + task.network.constant, True, None)
     return decode(model, _passes(model), evidence, workers, watch)._replace(converged=True)
 
@@ -199,6 +210,7 @@ def decode(
         if found:
             scores, slack = task.forests(native, messages, found, True)
             upper = float(scores.mean()) + network.constant + slack
+    watch.finish(method.max_iterations)
     return MaxProduct(states, score + network.constant, converged, upper)
 
 

@@ -85,6 +85,8 @@ def decode(
         solves the same program by dual decomposition with quadratic steps, faster, and needs only
         `best` of a structured factor; ``upper`` is a bound after any number of iterations. A
         fractional point is rounded to states that are possible (see Notes). By default exact.
+        Ctrl-C is heeded within a tenth of a second, but for "lp", which may take seconds: HiGHS
+        cannot be interrupted. Its `deadline` is kept.
 
     Returns
     -------
