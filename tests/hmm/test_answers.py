@@ -306,6 +306,78 @@ def test_an_outlier_at_ten_thousand_deviations_is_answered() -> None:
     assert np.isfinite(model.fit(X).predict_proba(X)).all()
 
 
+@pytest.mark.parametrize("features", [2, 12])
+@pytest.mark.parametrize("kind", KINDS)
+def test_states_far_apart_have_the_variances_of_their_rows(kind: str, features: int) -> None:
+    rng = np.random.default_rng(3)
+    state = np.repeat([0, 1] * 10, 50)
+    X = rng.normal(size=(1000, features))
+    X[:, 0] += 1e8 * state
+    prior = np.zeros({"full": (2, features, features), "tied": (features,) * 2}.get(kind, (2, 1)))
+    rows = [X[state == k] for k in (0, 1)]
+    matrices = np.stack([np.cov(part.T, bias=True) for part in rows])
+    wanted = {
+        "full": matrices, "tied": np.stack([matrices.mean(axis=0)] * 2),
+        "diag": matrices * np.eye(features),
+        "spherical": matrices.trace(axis1=1, axis2=2)[:, None, None] * np.eye(features) / features,
+    }[kind]  # fmt: skip
+    bits = []
+    for threads in (1, 3):
+        model = GaussianHMM(
+            2, kind, init_params="stc", random_state=0, covars_prior=prior, covars_weight=0,
+            threads=threads,
+        )  # fmt: skip
+        model.means_ = np.zeros((2, features))
+        model.means_[1, 0] = 1e8
+        model.fit(X)
+        np.testing.assert_allclose(model.covars_, wanted, rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(model.means_, [p.mean(axis=0) for p in rows], 1e-14, 1e-14)
+        assert min(np.diff(model.monitor_.history)) > -1e-6
+        bits.append((model.means_.tobytes(), model.covars_.tobytes(), model.transmat_.tobytes()))
+    assert bits[0] == bits[1]
+
+
+def test_a_state_that_nobody_visits_keeps_its_mean_to_the_bit() -> None:
+    X = np.random.default_rng(0).normal(1e8, 1.0, size=(50, 1))
+    model = GaussianHMM(2, init_params="", n_iter=2)
+    model.startprob_, model.transmat_ = [1.0, 0.0], [[1.0, 0.0], [0.0, 1.0]]
+    model.means_, model.covars_ = [[1e8], [0.1]], [[1.0], [1.0]]
+    assert model.fit(X).means_[1, 0] == 0.1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_component_of_equal_large_values_has_their_mean(kind: str) -> None:
+    rng = np.random.default_rng(10)
+    X = rng.normal(5.0, 1.0, (1000, 1))
+    coded = rng.random(1000) < 0.05
+    X[coded] = -999999999.0
+    prior = {"full": np.full((2, 1, 1, 1), 1e-12), "tied": np.full((2, 1, 1), 1e-12)}.get(kind)
+    model = GMMHMM(2, covariance_type=kind, covars_prior=prior, init_params="stcw", random_state=0)
+    model.means_ = [[[0.0]], [[-9e8]]]
+    model.fit(X)
+    assert model.means_[1, 0, 0] == -999999999.0
+    assert model.means_[0, 0, 0] == pytest.approx(X[~coded].mean(), rel=1e-12)
+    assert model.covars_[0].item() == pytest.approx(X[~coded].var(), rel=0.01)
+    assert min(np.diff(model.monitor_.history)) > -1e-6
+
+
+def test_stationary_distributions_of_groups_that_never_meet_are_distributions() -> None:
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        k = int(rng.integers(2, 8))
+        first = int(rng.integers(1, k))
+        table = np.zeros((k, k))
+        table[:first, :first] = rng.dirichlet(np.ones(first), first)
+        table[first:, first:] = rng.dirichlet(np.ones(k - first), k - first)
+        order = rng.permutation(k)
+        model = BaseHMM(k)
+        model.transmat_ = table = table[order][:, order]
+        found = model.get_stationary_distribution()
+        assert found.min() >= 0.0
+        assert found.sum() == pytest.approx(1.0)
+        np.testing.assert_allclose(found @ table, found, atol=1e-12)
+
+
 def test_impossible_sequences_are_named() -> None:
     model = CategoricalHMM(2, init_params="")
     model.startprob_, model.transmat_ = [0.5, 0.5], [[0.5, 0.5], [0.5, 0.5]]

@@ -103,6 +103,19 @@ def test_normal_emissions_with_priors(kind: str) -> None:
     assert_equal(*models, X, ("means_", "covars_"))
 
 
+@pytest.mark.parametrize(("name", "code"), [("GaussianHMM", -9999999.0), ("GMMHMM", -999999999.0)])
+@pytest.mark.parametrize("seed", [0, 4])
+def test_codes_of_what_is_missing(name: str, code: float, seed: int) -> None:
+    pytest.importorskip("sklearn", reason="k-means starts both")
+    rng = np.random.default_rng(seed)
+    X = rng.normal(5.0, 1.0, (1000, 1))
+    X[rng.random(1000) < 0.05] = code
+    ours, theirs = (model.fit(X) for model in pair(name, 2, random_state=0))
+    np.testing.assert_allclose(ours.means_, theirs.means_, rtol=1e-8)
+    np.testing.assert_allclose(ours.covars_, theirs.covars_, rtol=1e-8)
+    assert ours.score(X) == pytest.approx(theirs.score(X), rel=1e-8)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_mixtures(kind: str) -> None:
     pytest.importorskip("sklearn", reason="k-means starts both")

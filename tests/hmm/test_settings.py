@@ -87,6 +87,12 @@ def test_settings_of_counts_and_symbols_are_refused_by_name() -> None:
             PoissonHMM(2, random_state=0, **settings).fit(COUNTS)
     with pytest.raises(ValueError, match=r"X\[0, 0\] is -1; counts"):
         PoissonHMM(2, random_state=0).fit(np.full((3, 1), -1))
+    for large in (1e160, 1.5e308):
+        with pytest.raises(ValueError, match=r"X\[1, 0\] is .*counts must be at most 1e\+100"):
+            PoissonHMM(2, random_state=0).fit([[3.0], [large], [2.0]])
+    for symbols_of in (np.array([[1], [2**63]], np.uint64), np.array([[1], [2**40]])):
+        with pytest.raises(ValueError, match=r"X\[1\] is symbol .*numpy.unique\(X, return_inv"):
+            CategoricalHMM(2).fit(symbols_of)
     for number in (0, 2.5, "a"):
         symbols: Any = CategoricalHMM(2, n_features=number)
         with pytest.raises(ValueError, match="n_features must be an integer >= 1"):

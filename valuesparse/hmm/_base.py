@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _hmm
-from valuesparse._validation import as_array, as_count, require_potentials
+from valuesparse._validation import as_count, require_potentials
 from valuesparse.hmm._estimator import Estimator, NotFittedError, as_random_state
 from valuesparse.hmm._fitting import fit, normalised
 from valuesparse.hmm._monitor import ConvergenceMonitor
 from valuesparse.hmm._passes import Passes, Symbols
 from valuesparse.hmm._sampling import Emitter, draw
-from valuesparse.hmm._settings import Setting, plain, require_settings
+from valuesparse.hmm._settings import Setting, as_rows, require_settings
 from valuesparse.threads import resolve
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class BaseHMM(Estimator):
         InfeasibleError
             A sequence has probability 0 under the initial parameters.
         """
-        fit(self, self._samples(X), _one(y, lengths))
+        fit(self, as_rows(X), _one(y, lengths))
         return self
 
     def score(self, X: npt.ArrayLike, y: Any = None, lengths: Any = None) -> float:
@@ -205,7 +205,13 @@ class BaseHMM(Estimator):
         return float(passes.log_z.sum()), passes.posteriors
 
     def predict_proba(self, X: npt.ArrayLike, lengths: Any = None) -> Floats:
-        """Return the probabilities of the states of each row, (N, K); see `score_samples`."""
+        """Return the probabilities of the states of each row, (N, K); see `score_samples`.
+
+        Parameters
+        ----------
+        X, lengths
+            As in :meth:`fit`.
+        """
         return self.score_samples(X, lengths)[1]
 
     def decode(
@@ -246,7 +252,13 @@ class BaseHMM(Estimator):
         return float(scores.sum()), states
 
     def predict(self, X: npt.ArrayLike, lengths: Any = None) -> Integers:
-        """Return the best state of each row, (N,); see `decode`."""
+        """Return the best state of each row, (N,); see `decode`.
+
+        Parameters
+        ----------
+        X, lengths
+            As in :meth:`fit`.
+        """
         return self.decode(X, lengths)[1]
 
     def sample(
@@ -280,10 +292,11 @@ class BaseHMM(Estimator):
         return draw(self, n, random, state)
 
     def get_stationary_distribution(self) -> Floats:
-        """Return the distribution of states that ``transmat_`` leaves as it is, (K,)."""
+        """Return a distribution of states that ``transmat_`` leaves as it is, (K,)."""
         self._require_fitted("transmat_")
         values, vectors = np.linalg.eig(np.asarray(self.transmat_, dtype=np.float64).T)
-        vector = np.real_if_close(vectors[:, np.argmax(values.real)])
+        # Where there are several, signs may differ; the magnitudes are left as they are too.
+        vector = np.abs(vectors[:, np.argmax(values.real)])
         return vector / vector.sum()
 
     def aic(self, X: npt.ArrayLike, lengths: Any = None) -> float:
@@ -292,7 +305,7 @@ class BaseHMM(Estimator):
 
     def bic(self, X: npt.ArrayLike, lengths: Any = None) -> float:
         """Return the Bayesian criterion, −2 log-likelihood + parameters × log N."""
-        rows = self._samples(X)
+        rows = as_rows(X)
         return -2.0 * self.score(rows, lengths) + self._n_scalars() * float(np.log(len(rows)))
 
     # The methods that subclasses add.
@@ -441,30 +454,6 @@ class BaseHMM(Estimator):
             self._require_fitted(name)
         self._check()
 
-    def _samples(self, X: npt.ArrayLike) -> Array:
-        """Return X as an array of finite numbers (N, n_features)."""
-        array = plain("X", as_array("X", X))
-        if array.dtype.kind not in "fiub":
-            raise TypeError(
-                f"X must hold real numbers, got dtype {array.dtype}; names of symbols are numbered "
-                "by numpy.unique(names, return_inverse=True)"
-            )
-        if array.ndim != 2:
-            raise ValueError(
-                f"Expected 2D array: X must have shape (N, n_features), got {array.shape}; one "
-                "feature is X.reshape(-1, 1)"
-            )
-        if 0 in array.shape:
-            raise ValueError(f"X must have a row and a column at least, got shape {array.shape}")
-        with np.errstate(over="ignore", invalid="ignore"):
-            finite = array.dtype.kind != "f" or bool(np.isfinite(array.sum()))
-        if not finite:
-            bad = np.argwhere(~np.isfinite(array))
-            if bad.size:
-                at = tuple(int(i) for i in bad[0])
-                raise ValueError(f"X{list(at)} is {array[at]}; X must be finite")
-        return array
-
     def _e_step(self, data: Any, passes: Passes, threads: int, transitions: bool) -> Floats | None:
         """See `Passes.expect`."""
         return passes.expect(
@@ -475,7 +464,7 @@ class BaseHMM(Estimator):
     def _asked(self, X: npt.ArrayLike, lengths: Any) -> tuple[Any, Passes]:
         """Return X as iterations need it, and passes through it."""
         self._ready()
-        rows = self._samples(X)
+        rows = as_rows(X)
         passes = Passes(len(rows), self.n_components, lengths)
         return self._prepared(rows), passes
 

@@ -21,6 +21,9 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
+#: Symbols of a model that is not told their number: 2 GiB of probabilities for each state.
+_MOST_SYMBOLS = 2**28
+
 
 class CategoricalHMM(BaseHMM):
     """A hidden Markov model whose states emit symbols, with hmmlearn's surface.
@@ -113,6 +116,13 @@ class CategoricalHMM(BaseHMM):
             as_count("n_features", self.n_features, at_least=1)
         largest = self._largest(X)
         if self.n_features is None:
+            if largest >= _MOST_SYMBOLS:
+                at = int(np.argmax(X.ravel()))
+                raise ValueError(
+                    f"X[{at}] is symbol {largest}: the model would have a probability for each "
+                    "symbol up to it; number them by numpy.unique(X, return_inverse=True), or give "
+                    "n_features"
+                )
             self.n_features = largest + 1
         elif largest >= self.n_features:
             at = int(np.argmax(X.ravel() == largest))

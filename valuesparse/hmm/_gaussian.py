@@ -30,8 +30,13 @@ Floats = npt.NDArray[np.float64]
 
 #: Products of two features are made once where there are no more than these.
 _MOST_PRODUCTS = 64
-#: A state is far from the centre of all rows where the square of the way there is so many variances.
-_FAR = 1e6
+#: A state is far from the centre of all rows where the square of the way there has this share in
+#: that of the distances of its rows: about 1e6 variances.
+_FAR = 1.0 - 1e-6
+#: Rows with less of a state add nothing to it, and subnormal numbers are slow.
+_LEAST_SHARE = 1e-200
+#: Rows whose numbers stay in cache.
+_ROWS = 1024
 
 
 class NormalRows:
@@ -233,9 +238,7 @@ class GaussianHMM(BaseHMM):
         return NormalRows(rows_within(X))
 
     def _fill(self, data: NormalRows, scores: Floats, threads: int) -> None:
-        log_densities(
-            data.rows, self.means_, self._covars_, self.covariance_type, scores, threads
-        )
+        log_densities(data.rows, self.means_, self._covars_, self.covariance_type, scores, threads)
 
     def _accumulate(self, data: NormalRows, passes: Passes, threads: int) -> dict[str, Any]:
         posteriors, n = passes.posteriors, data.rows.shape[1]
@@ -259,15 +262,14 @@ class GaussianHMM(BaseHMM):
         super()._do_mstep(stats)
         weight = np.asarray(self.means_weight, dtype=np.float64)
         prior = self.means_prior - stats["centre"]
-        means = self.means_ - stats["centre"]
         count = stats["post"]
         if "m" in self.params:
             total = weight + count
             seen = total > 0.0  # a state that nobody visits keeps its mean
-            means = np.where(
-                seen, (weight * prior + stats["obs"]) / np.where(seen, total, 1.0), means
-            )
+            means = (weight * prior + stats["obs"]) / np.where(seen, total, 1.0)
             self.means_ = np.where(seen, means + stats["centre"], self.means_)
+        else:
+            means = self.means_ - stats["centre"]
         if "c" not in self.params:
             return
         away = means - prior
@@ -300,18 +302,24 @@ def _recentre(stats: dict[str, Any], weights: Floats, rows: Floats, prior: Float
     """
     count, first, second = stats["post"], stats["obs"], stats["obs**2"]
     means = first / np.maximum(count, 1e-300)
-    away = means * first
-    far = (away > _FAR * (second - away + prior)).any(axis=1)
+    far = means * first > _FAR * (second + prior)
     if not far.any():
         return
     stats["centre"] = centres = np.tile(stats["centre"], (len(means), 1))
-    for state in np.flatnonzero(far):
+    for state in np.flatnonzero(far.any(axis=1)):
         centres[state] += means[state]
-        own = np.flatnonzero(weights[:, state])
-        weight, around = weights[own, state], rows[own] - centres[state]
-        first[state], second[state] = weight @ around, weight @ around**2
+        own = np.flatnonzero(weights[:, state] > _LEAST_SHARE * count[state])
+        sums: list[Any] = [0.0, 0.0, 0.0]
+        for start in range(0, own.size, _ROWS):
+            part = own[start : start + _ROWS]
+            weight, around = weights[part, state], rows[part] - centres[state]
+            sums[0] += weight @ around
+            sums[1] += weight @ around**2
+            if "obs*obs.T" in stats:
+                sums[2] += (around * weight[:, None]).T @ around
+        first[state], second[state] = sums[:2]
         if "obs*obs.T" in stats:
-            stats["obs*obs.T"][state] = (around * weight[:, None]).T @ around
+            stats["obs*obs.T"][state] = sums[2]
 
 
 def _outer(weights: Floats, data: NormalRows) -> Floats:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from valuesparse.hmm._base import BaseHMM
 from valuesparse.hmm._passes import Passes
-from valuesparse.hmm._settings import Setting
+from valuesparse.hmm._settings import ROWS, Setting
 
 __all__ = ["PoissonHMM"]
 
@@ -171,3 +171,6 @@ def _require_counts(X: Array) -> None:
     if bad.size:
         at = tuple(int(i) for i in bad[0])
         raise ValueError(f"X{list(at)} is {X[at]}; counts are integers from 0")
+    if X.max() > ROWS:
+        at = tuple(int(i) for i in np.unravel_index(X.argmax(), X.shape))
+        raise ValueError(f"X{list(at)} is {X[at]:g}; counts must be at most {ROWS:g}")

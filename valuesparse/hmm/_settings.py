@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_reals, is_missing
+from valuesparse._validation import as_array, as_reals, is_missing
 
-__all__ = ["ROWS", "Setting", "require_settings", "rows_within"]
+__all__ = ["ROWS", "Setting", "as_rows", "require_settings", "rows_within"]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 
-#: Largest magnitude in X of normal distributions: squares, and sums of them, stay finite.
+#: Largest magnitude in X of normal distributions, and of counts: squares, and sums of them, stay
+#: finite.
 ROWS = 1e100
 
 
@@ -68,6 +69,31 @@ def plain(name: str, array: Array) -> Array:
                     f"{name}{list(index)} is {value!r}; {name} must hold real numbers"
                 ) from None
         raise
+
+
+def as_rows(X: npt.ArrayLike) -> Array:
+    """Return X as an array of finite numbers (N, n_features)."""
+    array = plain("X", as_array("X", X))
+    if array.dtype.kind not in "fiub":
+        raise TypeError(
+            f"X must hold real numbers, got dtype {array.dtype}; names of symbols are numbered "
+            "by numpy.unique(names, return_inverse=True)"
+        )
+    if array.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array: X must have shape (N, n_features), got {array.shape}; one "
+            "feature is X.reshape(-1, 1)"
+        )
+    if 0 in array.shape:
+        raise ValueError(f"X must have a row and a column at least, got shape {array.shape}")
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = array.dtype.kind != "f" or bool(np.isfinite(array.sum()))
+    if not finite:
+        bad = np.argwhere(~np.isfinite(array))
+        if bad.size:
+            at = tuple(int(i) for i in bad[0])
+            raise ValueError(f"X{list(at)} is {array[at]}; X must be finite")
+    return array
 
 
 def rows_within(X: Array) -> Array:
