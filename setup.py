@@ -265,6 +265,7 @@ extensions = [
             "ext/forest/cut.cpp",
             "ext/forest/dead.cpp",
             "ext/forest/dispatch.cpp",
+            "ext/forest/entropy.cpp",
             "ext/forest/layout.cpp",
             "ext/forest/listing.cpp",
             "ext/forest/nbest.cpp",

@@ -44,7 +44,9 @@ cdef extern from "forest/request.h" namespace "vs" nogil:
     Report c_decode "vs::decode"(const Request&, Control&) except +
     int c_score "vs::score"(const ForestModel&, const int64_t*, int, double*, Control&) except +
     int c_expected "vs::expected"(const ForestModel&, const void*, const double*, const double*,
-                                  int, double*, double*, Control&) except +
+                                  bint, int, double*, double*, Control&) except +
+    int c_entropies "vs::entropies"(const ForestModel&, const void*, const uint8_t*, int, double*,
+                                    Control&) except +
     const ForestApi* forest_api() noexcept
     int64_t c_weigh "vs::weigh"(int, const void*, int64_t, double*) noexcept
     double c_peak "vs::peak_flops"(int, int64_t) noexcept
@@ -395,8 +397,11 @@ def score(Forest forest, states, scores, int threads):
     call.end(status)
 
 
-def expected(Forest forest, marginals, energies, largest, value, size, int threads):
-    """Fill the expected score of each component, and how far rounding may be felt in it."""
+def expected(Forest forest, marginals, energies, largest, bint centred, value, size, int threads):
+    """Fill the expected score of each component, and how far rounding may be felt in it.
+
+    `centred`: what all labels of a position share is felt less, and it takes longer.
+    """
     cdef Call call = Call(0, None, None, None)
     cdef int status
     cdef void* p = data(marginals)
@@ -405,7 +410,19 @@ def expected(Forest forest, marginals, energies, largest, value, size, int threa
     cdef double* v = <double*>data(value)
     cdef double* s = <double*>data(size)
     with nogil:
-        status = c_expected(forest.m, p, e, top, threads, v, s, call.control)
+        status = c_expected(forest.m, p, e, top, centred, threads, v, s, call.control)
+    call.end(status)
+
+
+def entropies(Forest forest, marginals, wanted, value, int threads):
+    """Fill the entropies (n,) of components that are wanted (n,) uint8, for scores of any size."""
+    cdef Call call = Call(0, None, None, None)
+    cdef int status
+    cdef void* p = data(marginals)
+    cdef const uint8_t* w = <const uint8_t*>data(wanted)
+    cdef double* v = <double*>data(value)
+    with nogil:
+        status = c_entropies(forest.m, p, w, threads, v, call.control)
     call.end(status)
 
 

@@ -144,8 +144,12 @@ def expected(
     marginals: Array,
     energies: Array,
     largest: Array,
+    centred: bool,
     value: Array,
     size: Array,
     threads: int,
+) -> None: ...
+def entropies(
+    forest: Forest, marginals: Array, wanted: Array, value: Array, threads: int
 ) -> None: ...
 def free_workspaces() -> None: ...

@@ -63,6 +63,9 @@ inline double entry(const Chains& c, const void* array, int64_t i) {
 struct Expected {
     Sum value;
     double size = 0.0;
+    // Are the largest local scores taken out first? What all labels of a position share is felt as
+    // often as it stands there, not squared.
+    bool centred = false;
 
     void add(double x, double magnitude) {
         value.add(x);
@@ -73,7 +76,7 @@ struct Expected {
     template <class T>
     VS_INLINE void add_local(const Chains& c, int64_t i, const T* p,
                              const T* const* more = nullptr) {
-        if (!more) {
+        if (!more && !centred) {
             const T* const unary = static_cast<const T*>(c.unary) + i * c.n_labels;
             const Terms all = terms(static_cast<int>(c.n_labels), [&](int k) VS_INLINE_LAMBDA {
                 return static_cast<double>(unary[k]) * static_cast<double>(p[k]);
@@ -87,7 +90,10 @@ struct Expected {
     }
     // An edge; nothing cancels in the distance of its energy from the largest score of its table.
     void add_edge(double energy, double largest) {
-        add(energy, std::fabs(largest) + std::fabs(energy - largest));
+        const double near = std::fabs(energy - largest);
+        if (!centred) return add(energy, std::fabs(largest) + near);
+        add(energy, near);
+        size += std::fabs(largest);
     }
 
   private:
@@ -116,18 +122,31 @@ struct Expected {
         return {(sum[0][0] + sum[0][1]) + (sum[1][0] + sum[1][1]),
                 (magnitude[0][0] + magnitude[0][1]) + (magnitude[1][0] + magnitude[1][1])};
     }
-    // add_local() where a state is forbidden or scores are added.
+    // add_local() where a state is forbidden, scores are added, or the largest is taken out.
     template <class T>
     void add_other(const Chains& c, int64_t i, const T* p, const T* const* more) {
         const T* const unary = static_cast<const T*>(c.unary) + i * c.n_labels;
-        const Terms all = terms(static_cast<int>(c.n_labels), [&](int k) {
+        const int K = static_cast<int>(c.n_labels);
+        const auto score = [&](int k) {
             double x = static_cast<double>(unary[k]);
             for (int m = 0; more && m < 2; ++m) {
                 x += more[m] ? static_cast<double>(more[m][k]) : 0.0;
             }
-            return p[k] > T(0) ? x * static_cast<double>(p[k]) : 0.0;
+            return x;
+        };
+        double top = 0.0;
+        bool any = false;
+        for (int k = 0; centred && k < K; ++k) {
+            if (!(p[k] > T(0))) continue;
+            top = any ? std::fmax(top, score(k)) : score(k);
+            any = true;
+        }
+        const Terms all = terms(K, [&](int k) {
+            return p[k] > T(0) ? (score(k) - top) * static_cast<double>(p[k]) : 0.0;
         });
         add(all.sum, all.magnitude);
+        value.add(top);
+        size += std::fabs(top);
     }
 };
 

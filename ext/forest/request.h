@@ -102,9 +102,16 @@ void show(const Request& request);
 int score(const ForestModel& model, const int64_t* states, int threads, double* scores,
           Control& control);
 // The expected score of each component, and how far rounding may be felt in it, as a sum of
-// squares of scores; energies as in Request, `largest`: the largest entry of each table.
+// squares of scores; energies as in Request, `largest`: the largest entry of each table; `centred`:
+// what all labels of a position share counts once in that, not squared, which takes longer.
 int expected(const ForestModel& model, const void* marginals, const double* energies,
-             const double* largest, int threads, double* value, double* size, Control& control);
+             const double* largest, bool centred, int threads, double* value, double* size,
+             Control& control);
+
+// Entropies of the components that are wanted (n_components,), in logarithms, for scores of any
+// size; marginals of the model's type.
+int entropies(const ForestModel& model, const void* marginals, const uint8_t* wanted, int threads,
+              double* value, Control& control);
 
 // The capsule by which other extension modules call this one. Within a task of the pool a call runs
 // on the calling worker.

@@ -6,24 +6,11 @@
 #include "forest/call.h"
 #include "forest/plan.h"
 #include "forest/request.h"
-#include "pool/blocks.h"
+#include "forest/variables.h"
 #include "rows/sparse_table.h"
 
 namespace vs {
 namespace {
-
-// A variable of a forest: the neighbour before it (-1: none) and the table of the edge from there;
-// start and end scores where a chain has them.
-struct ForestVariable {
-    int64_t before, table;
-    const void *start, *end;
-};
-
-ForestVariable position_of(const Chains& c, int64_t s, int64_t i) {
-    const int64_t begin = c.offset[s], end = c.offset[s + 1];
-    return {i == begin ? -1 : i - 1, c.per_edge ? c.edge[s] + i - 1 - begin : 0,
-            i == begin ? c.start : nullptr, i == end - 1 ? c.end : nullptr};
-}
 
 // f(sum, i, variable) for all variables of trees in their order, with the sum of its component:
 // that of the one under way, which mostly goes on, is at hand.
@@ -43,33 +30,14 @@ void each_of_trees(const ForestModel& m, std::vector<S>& sums, F f) {
     if (component >= 0) sums[at(component)] = sum;
 }
 
-struct OnPool {
-    int threads;
-    Control* control;
-};
-
-// f(first, last) for the sequences that begin in each stretch of so many positions, a task each.
-template <class F>
-void each_piece(const char* label, const Chains& c, const OnPool& on, const F& f) {
-    constexpr int64_t kPositions = 1 << 14;
-    const int64_t pieces = (c.n_positions + kPositions - 1) / kPositions;
-    if (on.threads == 1 || pieces <= 1) return f(0, c.n_sequences);
-    const auto first = [&](int64_t piece) {
-        const int64_t* end = c.offset + c.n_sequences;
-        return std::lower_bound(c.offset, end, piece * kPositions) - c.offset;
-    };
-    run_blocks(pool(), label, pieces, 1, on.threads, on.control, [&](int64_t i, int64_t last) {
-        f(first(i), last == pieces ? c.n_sequences : first(last));
-    });
-}
-
 template <class T>
 Expected expected_of_chain(const Chains& c, int64_t s, const T* marginals, const double* energies,
-                           const double* largest) {
+                           const double* largest, bool centred) {
     const int64_t begin = c.offset[s], end = c.offset[s + 1];
     const int64_t step = c.per_edge ? 1 : 0;
     const double* top = largest + (c.per_edge ? c.edge[s] : 0);
     Expected sum;
+    sum.centred = centred;
     const auto add = [&](int64_t i) { sum.add_local(c, i, marginals + i * c.n_labels); };
     const auto add_end = [&](int64_t i) {
         const T* const more[2] = {i == begin ? static_cast<const T*>(c.start) : nullptr,
@@ -88,9 +56,10 @@ Expected expected_of_chain(const Chains& c, int64_t s, const T* marginals, const
 
 template <class T>
 std::vector<Expected> expected_of(const ForestModel& m, const T* marginals, const double* energies,
-                                  const double* largest, const OnPool& on) {
+                                  const double* largest, bool centred, const OnPool& on) {
     const Chains& c = m.arrays;
     std::vector<Expected> sums(at(c.n_sequences));
+    for (Expected& sum : sums) sum.centred = centred;
     if (m.layout) {
         // The energy of an edge of a tree stands with the child.
         each_of_trees(m, sums, [&](Expected& sum, int64_t i, const ForestVariable& v) {
@@ -99,9 +68,9 @@ std::vector<Expected> expected_of(const ForestModel& m, const T* marginals, cons
         });
         return sums;
     }
-    each_piece("expected scores", c, on, [&](int64_t s, int64_t last) {
+    each_piece("expected scores", c, on, [&](int64_t s, int64_t last, bool) {
         for (; s < last; ++s) {
-            sums[at(s)] = expected_of_chain(c, s, marginals, energies, largest);
+            sums[at(s)] = expected_of_chain(c, s, marginals, energies, largest, centred);
         }
     });
     return sums;
@@ -122,7 +91,7 @@ class Scores {
         for (std::size_t s = 0; s < sums.size(); ++s) scores[s] = sums[s].total();
     }
     void chains(double* scores, const OnPool& on) const {
-        each_piece("scores", c_, on, [&](int64_t s, int64_t last) {
+        each_piece("scores", c_, on, [&](int64_t s, int64_t last, bool) {
             for (; s < last; ++s) scores[s] = chain(s);
         });
     }
@@ -216,12 +185,13 @@ int score(const ForestModel& m, const int64_t* states, int threads, double* scor
 }
 
 int expected(const ForestModel& m, const void* marginals, const double* energies,
-             const double* largest, int threads, double* value, double* size, Control& control) {
+             const double* largest, bool centred, int threads, double* value, double* size,
+             Control& control) {
     const OnPool on{threads, &control};
     const std::vector<Expected> sums =
         m.arrays.dtype == kFloat32
-            ? expected_of(m, static_cast<const float*>(marginals), energies, largest, on)
-            : expected_of(m, static_cast<const double*>(marginals), energies, largest, on);
+            ? expected_of(m, static_cast<const float*>(marginals), energies, largest, centred, on)
+            : expected_of(m, static_cast<const double*>(marginals), energies, largest, centred, on);
     for (std::size_t s = 0; s < sums.size(); ++s) {
         value[s] = sums[s].value.total();
         size[s] = sums[s].size;

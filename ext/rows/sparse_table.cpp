@@ -261,6 +261,10 @@ double SparseTable::at_pair(int dtype, int64_t l, int64_t k) const {
     const auto first = column.begin() + start[at(l)], last = column.begin() + start[at(l) + 1];
     const auto found = std::lower_bound(first, last, static_cast<int32_t>(k));
     if (found != last && *found == k) return score[at(found - column.begin())];
+    return unlisted(dtype, l, k);
+}
+
+double SparseTable::unlisted(int dtype, int64_t l, int64_t k) const {
     ListedScores t;
     t.rest = rest;
     t.rows = rows.empty() ? nullptr : rows.data();

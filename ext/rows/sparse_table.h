@@ -25,7 +25,8 @@ struct SparseTable {
     int64_t n_listed() const { return start.back(); }
     // The log-potential of a pair.
     double at_pair(int dtype, int64_t l, int64_t k) const;
-    double least() const;  // none is smaller
+    double unlisted(int dtype, int64_t l, int64_t k) const;  // of one that is not listed
+    double least() const;                                    // none is smaller
     // Writes all entries (K, K) of a type.
     void spell(int dtype, void* table) const;
     // Can exp of it be held without floors, and does reading the pairs listed pay?

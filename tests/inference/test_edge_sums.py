@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 import valuesparse as vs
 from valuesparse.results import _islands
@@ -33,15 +37,19 @@ def forest(
     return vs.Tree(parent, unary, tables, edge_type=rng.integers(types, size=n))
 
 
+def plogp(p: np.ndarray) -> np.ndarray:
+    return p * np.log(p, out=np.zeros_like(p), where=p > 0.0)
+
+
 def entropy_of_pairs(tree: vs.Tree, r: vs.Result) -> np.ndarray:
     """Edge entropies less those of the nodes that edges share."""
     children = np.flatnonzero(tree.parent >= 0)
     degree = np.bincount(tree.parent[children], minlength=tree.n_nodes)
     degree[children] += 1
     of = tree.structure.tree_of()
-    nodes = _islands.plogp(r.marginals.astype(float)).sum(axis=1) * (degree - 1)
+    nodes = plogp(r.marginals.astype(float)).sum(axis=1) * (degree - 1)
     total = np.bincount(of, weights=nodes, minlength=tree.n_trees)
-    pairs = _islands.plogp(r.pairwise().astype(float)).sum(axis=(1, 2))
+    pairs = plogp(r.pairwise().astype(float)).sum(axis=(1, 2))
     return total - np.bincount(of[children], weights=pairs, minlength=tree.n_trees)
 
 
@@ -152,3 +160,70 @@ def test_scores_of_long_batches_on_threads(dtype: type) -> None:
         own = vs.Chain(model.unary[some], model.transition, start=model.start, end=model.end)
         assert vs.log_prob(own, states[some]).tobytes() == alone[0][at : at + 1].tobytes()
         assert vs.infer(own).entropy().tobytes() == alone[1][at : at + 1].tobytes()
+
+
+def entropy_by_hand(unary: np.ndarray, table: np.ndarray) -> float:
+    """The entropy of a short chain from all of its labellings, with many digits."""
+    n, k = unary.shape
+    with mpmath.workdps(60):
+        scores = []
+        for y in itertools.product(range(k), repeat=n):
+            terms = [unary[i, y[i]] for i in range(n)]
+            terms += [table[i, y[i], y[i + 1]] for i in range(n - 1)]
+            if all(x > -np.inf for x in terms):
+                scores.append(mpmath.fsum(map(float, terms)))
+        top = max(scores)
+        z = mpmath.log(mpmath.fsum(mpmath.exp(s - top) for s in scores)) + top
+        return float(mpmath.fsum(mpmath.exp(s - z) * (z - s) for s in scores))
+
+
+@pytest.mark.parametrize("scale", [1.0, 20.0, 1e4, 1e7])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_entropies_in_logarithms(
+    dtype: type, scale: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chains, trees and lists, nearly decided ones among them, against all labellings."""
+    monkeypatch.setattr(_islands, "_UNSEEN", dict.fromkeys(_islands._UNSEEN, -1.0))
+    rng = np.random.default_rng(int(scale))
+    for seed in range(12):
+        n, k = int(rng.integers(1, 6)), int(rng.integers(1, 4))
+        # Multiples of an eighth: sums of them are exact, but for the largest in float32.
+        unary = np.round(8 * scale * rng.normal(size=(n, k))) / 8
+        tables = np.round(8 * rng.normal(size=(max(n - 1, 0), k, k))) / 8
+        tables[rng.random(tables.shape) < 0.1] = -np.inf
+        if seed % 3 == 0:
+            unary[np.arange(n), rng.integers(0, k, n)] += 400.0
+        tables[:, 0, 0] = 0.0
+        unary, tables = unary.astype(dtype), tables.astype(dtype)
+        want = entropy_by_hand(unary, tables)
+        close = {"rtol": 1e-4 if dtype == np.float32 else 1e-9, "atol": 1e-25}
+        chain = vs.Chain(unary, tables)
+        above = np.concatenate([np.zeros((1, k, k), dtype), tables])
+        for model in (chain, vs.Tree(np.arange(-1, n - 1), unary, above)):
+            found = vs.infer(model).entropy()
+            np.testing.assert_allclose(found, want, **close)
+            assert vs.infer(model).entropy(threads=2).tobytes() == found.tobytes()
+
+
+def test_entropies_in_logarithms_of_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    k, n = 100, 90
+    where = np.unravel_index(rng.choice(k * k, 2 * k, replace=False), (k, k))
+    entries = sparse.coo_array((rng.normal(size=2 * k), where), shape=(k, k))
+    monkeypatch.setattr(_islands, "_UNSEEN", dict.fromkeys(_islands._UNSEEN, -1.0))
+    for table in (
+        vs.SparseTransition(entries, default=-1.0),
+        vs.SparseTransition(entries, rows=rng.normal(size=k), columns=rng.normal(size=k)),
+    ):
+        for bonus in (0.0, 400.0):
+            unary = rng.normal(size=(n, k)) + bonus * (np.arange(k) == 3)
+            listed = vs.Chain(unary, table, lengths=[40, 0, 1, 49])
+            dense = vs.Chain(unary, np.broadcast_to(table.todense(), (87, k, k)), [40, 0, 1, 49])
+            assert vs.infer(listed).stats["sequences_sparse"] == 4
+            want = vs.infer(dense).entropy()
+            np.testing.assert_allclose(vs.infer(listed).entropy(), want, rtol=1e-9, atol=1e-25)
+            whole = vs.Chain(unary, table)
+            tree = vs.Tree(np.arange(-1, n - 1), unary, table)
+            np.testing.assert_allclose(
+                vs.infer(tree).entropy(), vs.infer(whole).entropy(), rtol=1e-9, atol=1e-25
+            )

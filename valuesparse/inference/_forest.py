@@ -273,27 +273,82 @@ def gradient(
     return nodes, log_z, edges
 
 
-def expected_scores(
-    model: Chain | Tree, threads: int | None, marginals: Array, fill: bool
-) -> tuple[Floats, Floats, Floats]:
-    """Return ``log_z``, expected scores, and how far rounding is felt in these; (B,) each.
+def entropies(
+    model: Chain | Tree, threads: int | None, marginals: Array, fill: bool, unseen: float
+) -> Floats:
+    """Return the entropy of each component, (B,); `fill`: marginals are computed, too.
 
-    `fill`: the marginals are computed, too.
+    log Z less the expected score, where rounding moves that by no more than `unseen`, absolute
+    below one nat and relative above; else the same of scores in float64 whose largest are 0; else
+    label by label, in logarithms.
     """
+    value, lost = _differences(model, threads, marginals, fill, unseen)
+    if lost.any():
+        near = _centred(model)
+        wide = empty(marginals.shape, near.dtype)
+        again, left = _differences(near, threads, wide, True, unseen)
+        value[lost] = again[lost]
+        lost &= left
+        if lost.any():
+            found = np.empty(value.size)
+            native.entropies(near.forest, wide, lost.view(np.uint8), found, resolve(threads))
+            value[lost] = found[lost]
+    return value
+
+
+def _differences(
+    model: Chain | Tree, threads: int | None, marginals: Array, fill: bool, unseen: float
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return log Z less the expected scores, (B,), and in which rounding may be seen, (B,)."""
     model = _without_ends(model)
     n, _, count = model.forest.shape
     energies = np.empty(n)
-    wanted = marginals if fill else None
     workers = resolve(threads)
-    log_z = _ask(model, workers, marginals=wanted, energies=energies)
+    log_z = _ask(model, workers, marginals=marginals if fill else None, energies=energies)
     if model.table is None:
         top = np.array([limits_of(model)[1]])
     else:
         top = _largest(model.table).astype(np.float64)
     largest = np.where(np.isfinite(top), top, 0.0)  # 0 where a table forbids everything
-    value, size = np.empty(count), np.empty(count)
-    native.expected(model.forest, marginals, energies, largest, value, size, workers)
-    return log_z, value, size
+    value, lost = np.empty(count), np.ones(count, bool)
+    score, size = np.empty(count), np.empty(count)
+    for centred in (False, True):
+        native.expected(model.forest, marginals, energies, largest, centred, score, size, workers)
+        with np.errstate(over="ignore", invalid="ignore"):
+            value[lost] = (log_z - score)[lost]
+            error = (np.abs(log_z) + size) * np.finfo(model.dtype).eps
+            # NaN where an edge took logarithms: nothing would be right.
+            lost &= ~(error <= unseen * np.maximum(value, 1.0))
+        if not lost.any():
+            break
+    return value, lost
+
+
+def _centred(model: Chain | Tree) -> Chain | Tree:
+    """Return the same distribution in float64, with largest local scores of 0, and tables' too.
+
+    The model itself where differences of its scores are beyond what models may have.
+    """
+    listed = model.sparse_pairwise if isinstance(model, Tree) else model.sparse_transition
+    unary, steps = _less_top(model.unary, 1), None
+    if model.table is not None:
+        steps = _less_top(model.table, (-2, -1))
+    found = [native.weigh(x) for x in (unary, steps) if x is not None]
+    allowed = native.LARGEST_SUM / len(unary) if isinstance(model, Tree) and len(unary) else np.inf
+    if max(bad for bad, _ in found) >= 0 or sum(most for _, most in found) > allowed:
+        return model
+    table: Any = steps if listed is None else listed
+    if isinstance(model, Tree):
+        return Tree(model.parent, unary, table, edge_type=model.edge_type, allowed=model.allowed)
+    return Chain(
+        unary, table, model.lengths, start=model.start, end=model.end, allowed=model.allowed
+    )
+
+
+def _less_top(scores: Array, axis: int | tuple[int, int]) -> Floats:
+    wide = scores.astype(np.float64)
+    top = wide.max(axis=axis, keepdims=True, initial=-np.inf)
+    return np.subtract(wide, top, out=wide, where=top > -np.inf)
 
 
 def _largest(tables: Array) -> Array:
@@ -359,13 +414,8 @@ def _exp(scores: Array) -> None:
         scores[possible] = found
 
 
-def iter_edge_marginals(
-    model: Chain | Tree, threads: int | None, block: int, edges: Integers | None = None
-) -> Iterator[Array]:
-    """Yield pairwise marginals `block` edges at a time, float64, from one pass of messages.
-
-    Those of `edges` alone where they are given, in their order.
-    """
+def iter_edge_marginals(model: Chain | Tree, threads: int | None, block: int) -> Iterator[Array]:
+    """Yield pairwise marginals `block` edges at a time, float64, from one pass of messages."""
     n, k, _ = model.forest.shape
     left, right = empty((n, k), float), empty((n, k), float)
     wanted: dict[str, Array] = {"log_left": left, "log_right": right}
@@ -375,9 +425,8 @@ def iter_edge_marginals(
         wanted.update(log_mass=mass, marginals=empty((n, k), model.dtype))
     _ask(model, resolve(threads), **wanted)
     (rows, tables), t = _edges(model), _tables(model)
-    numbers = np.arange(rows.size) if edges is None else edges
-    for first in range(0, numbers.size, block):
-        some = numbers[first : first + block]
+    for first in range(0, rows.size, block):
+        some = slice(first, first + block)
         at = rows[some]
         scores = left[at, :, None] + (t if t.ndim == 2 else t[tables[some]])
         scores += right[at, None, :]

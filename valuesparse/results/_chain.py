@@ -75,17 +75,6 @@ class ChainResult(IslandResult[Chain]):
         block = self._engine.pairwise(piece, threads, (low - first, high - first))
         return block if wanted.step == 1 else np.ascontiguousarray(block[within(wanted, low)])
 
-    def _incidence(self) -> tuple[Integers, Integers, Integers]:
-        model = self._model
-        length = model.lengths
-        sequence = np.repeat(np.arange(length.size), length)
-        edges_at = np.full(model.n_positions, 2)
-        full = np.flatnonzero(length)
-        edges_at[model.offset[full]] -= 1
-        edges_at[model.offset[full + 1] - 1] -= 1
-        owner = np.repeat(np.arange(length.size), np.maximum(length - 1, 0))
-        return edges_at, sequence, owner
-
     def _index(self) -> dict[str, Integers]:
         return places(self._model)
 

@@ -12,13 +12,11 @@ from valuesparse.models import SparseTransition
 from valuesparse.results._forest import ForestResult, Model
 from valuesparse.results._listed import Listed
 
-__all__ = ["IslandResult", "plogp"]
+__all__ = ["IslandResult"]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
-_CACHED_ENTRIES = 2**18  # of those that are read once
 #: Rounding error that an entropy may have, by dtype of the model; relative where it is above one.
 _UNSEEN = {np.dtype(np.float64): 1e-11, np.dtype(np.float32): 1e-5}
 
@@ -101,10 +99,8 @@ class IslandResult(ForestResult[Model], Generic[Model]):
             self._fill(_held=held)
         return held
 
-    def _edge_blocks(
-        self, size: int, threads: int | None, edges: Integers | None = None
-    ) -> Iterator[Array]:
-        return self._engine.iter_edge_marginals(self._conditioned(), threads, size, edges)
+    def _edge_blocks(self, size: int, threads: int | None) -> Iterator[Array]:
+        return self._engine.iter_edge_marginals(self._conditioned(), threads, size)
 
     def expectations(self, *, sparse: bool = False, threads: int | None = None) -> Any:
         """Return the edge marginals summed over all edges, for training.
@@ -140,17 +136,14 @@ class IslandResult(ForestResult[Model], Generic[Model]):
         """Return the shared table, where it was given as one that lists pairs."""
         raise NotImplementedError
 
-    def _incidence(self) -> tuple[Integers, Integers, Integers]:
-        """Return how many edges each variable has, its component, and that of each edge."""
-        raise NotImplementedError
-
     def entropy(self, *, threads: int | None = None) -> Floats:
         """Return the entropy of each component's posterior in nats, (B,) or (n_trees,).
 
         Notes
         -----
-        log Z less the expected score; where too many digits of that would cancel, edge entropies
-        less those of the variables that edges share.
+        log Z less the expected score, in float64 where float32 would be felt. Where too many digits
+        of that would cancel: label by label from the leaves to the root, in logarithms, without
+        labels whose probability is below 1e-30.
 
         Examples
         --------
@@ -168,39 +161,9 @@ class IslandResult(ForestResult[Model], Generic[Model]):
         fill = model is not self._model or listed or found
         shape = self.islands.size, model.n_labels
         marginals = np.empty(shape, model.dtype) if fill else self.marginals
-        log_z, score, size = self._engine.expected_scores(model, threads, marginals, fill)
-        with np.errstate(over="ignore", invalid="ignore"):
-            value = log_z - score
-            error = (np.abs(log_z) + size) * np.finfo(model.dtype).eps
-            # NaN where an edge took logarithms: nothing would be right.
-            lost = ~(error <= _UNSEEN[model.dtype] * np.maximum(value, 1.0))
-        if lost.any():
-            value[lost] = self._chain_rule(marginals, lost, threads)
+        unseen = _UNSEEN[model.dtype]
+        value = self._engine.entropies(model, threads, marginals, fill, unseen)
         return np.maximum(value, 0.0)
-
-    def _chain_rule(
-        self,
-        marginals: Array,
-        wanted: npt.NDArray[np.bool_],
-        threads: int | None,
-    ) -> npt.NDArray[np.float64]:
-        """Return edge entropies less those of the variables that edges share, of some components.
-
-        Large scores do not cancel.
-        """
-        edges_at, component, owner = self._incidence()
-        weights = plogp(marginals.astype(np.float64)).sum(axis=1) * (edges_at - 1)
-        # A variable without edges has the weight -1: its own entropy counts.
-        total = np.zeros(wanted.size)
-        total += np.bincount(component, weights=weights, minlength=wanted.size)
-        edges = np.flatnonzero(wanted[owner])
-        block = max(1, _CACHED_ENTRIES // self._model.n_labels**2)
-        parts = self._edge_blocks(block, threads, edges)
-        entropies: list[Floats] = [plogp(x.astype(np.float64)).sum(axis=(1, 2)) for x in parts]
-        # Added up once, so that a component's bits do not tell which edges shared a block with its.
-        each = np.concatenate([np.zeros(0), *entropies])
-        total -= np.bincount(owner[edges], weights=each, minlength=wanted.size)
-        return total[wanted]
 
     def __repr__(self) -> str:
         n, k = self.islands.size, self._model.n_labels
@@ -208,8 +171,3 @@ class IslandResult(ForestResult[Model], Generic[Model]):
             f"{type(self).__name__}(method={self.method!r}, converged={self.converged}, "
             f"{self._variables}={n}, labels={k}, islands={self.stats['islands']})"
         )
-
-
-def plogp(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return p log p, 0 where p is 0."""
-    return p * np.log(p, out=np.zeros_like(p), where=p > 0.0)

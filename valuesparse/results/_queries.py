@@ -24,10 +24,10 @@ Integers = npt.NDArray[np.int64]
 class Queries(Protocol):
     """The functions of the engine of chains and trees that a result calls."""
 
-    def expected_scores(
-        self, model: Chain | Tree, threads: int | None, marginals: Array, fill: bool
-    ) -> tuple[Floats, Floats, Floats]:
-        """Return log Z, expected scores, and how far rounding is felt in these."""
+    def entropies(
+        self, model: Chain | Tree, threads: int | None, marginals: Array, fill: bool, unseen: float
+    ) -> Floats:
+        """Return entropies (B,), moved by `unseen` at most; `fill`: marginals are computed."""
 
     def pairwise(
         self, model: Chain | Tree, threads: int | None, edges: tuple[int, int] | Integers
@@ -41,9 +41,9 @@ class Queries(Protocol):
         """Return the same of the pairs that are listed."""
 
     def iter_edge_marginals(
-        self, model: Chain | Tree, threads: int | None, block: int, edges: Integers | None = None
+        self, model: Chain | Tree, threads: int | None, block: int
     ) -> Iterator[Array]:
-        """Yield pairwise marginals, `block` edges at a time; of all edges, or of these."""
+        """Yield pairwise marginals, `block` edges at a time."""
 
     def certified(
         self, model: Chain | Tree, marginals: Array, islands: npt.NDArray[np.int32], workers: int

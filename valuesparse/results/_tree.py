@@ -76,13 +76,5 @@ class TreeResult(IslandResult[Tree]):
     def _pairwise(self, wanted: range, threads: int | None) -> Array:
         return self._engine.pairwise(self._conditioned(), threads, self._children()[wanted])
 
-    def _incidence(self) -> tuple[Integers, Integers, Integers]:
-        model = self._model
-        children = self._children()
-        edges_at = np.bincount(model.parent[children], minlength=model.n_nodes)
-        edges_at[children] += 1
-        tree = model.structure.tree_of()
-        return edges_at, tree, tree[children]
-
     def _index(self) -> dict[str, Integers]:
         return {"tree": self._model.structure.tree_of(), "node": np.arange(self._model.n_nodes)}

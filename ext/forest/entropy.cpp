@@ -1,0 +1,195 @@
+// Entropies of components in logarithms, from the leaves to the root:
+//
+//   w_i(b) = local scores + sum over children c of m_c(b)
+//   m_c(a) = log sum_b exp(t(a, b) + w_c(b)),  q_c(b | a) = exp(t(a, b) + w_c(b) - m_c(a))
+//   H_c(a) = sum_b q_c(b | a) (-log q_c(b | a) + sum over children d of c of H_d(b))
+//
+// Nothing cancels, however large scores are. Labels whose marginal is below kLeast are left out:
+// all of them together have so little mass that an entropy does not show it, and where labels are
+// nearly decided hardly any others are left.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "core/ticker.h"
+#include "forest/call.h"
+#include "forest/variables.h"
+#include "rows/sparse_table.h"
+
+namespace vs {
+namespace {
+
+// The labels of a variable that count.
+struct CountedLabels {
+    std::vector<int32_t> label;
+    std::vector<double> weight, below;  // w; entropies of what lies below, given each of them
+};
+
+template <class T>
+class Entropies {
+  public:
+    Entropies(const ForestModel& m, const T* marginals, const uint8_t* wanted, double* value,
+              Control* control)
+        : m_(m), c_(m.arrays), p_(marginals), wanted_(wanted), value_(value), control_(control) {}
+
+    void chains(int threads) const {
+        each_piece("entropies", c_, {threads, control_}, [&](int64_t s, int64_t last, bool caller) {
+            Ticker ticker = ticker_of(caller);
+            CountedLabels one, other;
+            for (; s < last; ++s) {
+                if (wanted_[s] && !chain(s, ticker, one, other)) return;
+            }
+        });
+    }
+    void trees() const {
+        const Layout& order = *m_.layout;
+        Ticker ticker = ticker_of(true);
+        std::vector<std::unique_ptr<CountedLabels>> open(
+            at(c_.n_positions));  // those that are under way
+        const auto labels = [&](int64_t i) -> CountedLabels& {
+            if (!open[at(i)]) {
+                open[at(i)].reset(new CountedLabels());
+                begin(i, {m_.parent[i], 0, nullptr, nullptr}, *open[at(i)]);
+            }
+            return *open[at(i)];
+        };
+        for (int64_t slot = c_.n_positions; slot-- > 0;) {
+            const int64_t i = order.node[at(slot)], tree = order.tree[at(slot)];
+            if (!wanted_[tree]) continue;
+            const int64_t parent = m_.parent[i];
+            if (parent < 0) {
+                value_[tree] = root(labels(i));
+            } else {
+                send(labels(i), table_of(m_, i), labels(parent));
+            }
+            if (!ticker.go_on()) return;
+            open[at(i)].reset();
+        }
+    }
+
+  private:
+    using Ticker = VS_NS::Ticker;
+    static constexpr double kLeast = 1e-30, kNever = -std::numeric_limits<double>::infinity();
+    static constexpr double kFarBelow = 80.0;  // shares of less than exp of that are left out, too
+
+    Ticker ticker_of(bool caller) const { return Ticker(control_, caller, c_.n_labels, 8); }
+    static double entry(const void* array, int64_t i) {
+        return static_cast<double>(static_cast<const T*>(array)[i]);
+    }
+    // The labels of variable i, with local scores and nothing below.
+    void begin(int64_t i, const ForestVariable& v, CountedLabels& own) const {
+        own.label.clear();
+        own.weight.clear();
+        for (int64_t k = 0; k < c_.n_labels; ++k) {
+            if (!(static_cast<double>(p_[i * c_.n_labels + k]) >= kLeast)) continue;
+            if (c_.allowed && !c_.allowed[i * c_.n_labels + k]) continue;
+            double x = entry(c_.unary, i * c_.n_labels + k);
+            if (v.start) x += entry(v.start, k);
+            if (v.end) x += entry(v.end, k);
+            own.label.push_back(static_cast<int32_t>(k));
+            own.weight.push_back(x);
+        }
+        own.below.assign(own.label.size(), 0.0);
+    }
+    // False: cancelled.
+    bool chain(int64_t s, Ticker& ticker, CountedLabels& own, CountedLabels& after) const {
+        const int64_t first = c_.offset[s], end = c_.offset[s + 1];
+        value_[s] = 0.0;
+        for (int64_t i = end; i-- > first; std::swap(own, after)) {
+            begin(i, position_of(c_, s, i), own);
+            if (i + 1 < end) send(after, position_of(c_, s, i + 1).table, own);
+            if (i == first) value_[s] = root(own);
+            if (!ticker.go_on()) return false;
+        }
+        return true;
+    }
+    // t(a, b) for the labels b of `to`.
+    void read_row(int64_t table, int32_t a, const std::vector<int32_t>& to, double* row) const {
+        if (c_.transition) {
+            const int64_t begin = (table * c_.n_labels + a) * c_.n_labels;
+            for (size_t j = 0; j < to.size(); ++j) row[j] = entry(c_.transition, begin + to[j]);
+            return;
+        }
+        const SparseTable& t = *c_.sparse;
+        int64_t e = t.start[at(a)];
+        const int64_t end = t.start[at(a + 1)];
+        for (size_t j = 0; j < to.size(); ++j) {
+            while (e < end && t.column[at(e)] < to[j]) ++e;
+            const bool listed = e < end && t.column[at(e)] == to[j];
+            row[j] = listed ? t.score[at(e)] : t.unlisted(c_.dtype, a, to[j]);
+        }
+    }
+    // Adds what `child` sends to each label of `parent`.
+    void send(const CountedLabels& child, int64_t table, CountedLabels& parent) const {
+        const size_t n = parent.label.size();
+        std::vector<double> row(child.label.size()), sent(n);
+        double top = kNever;
+        for (size_t i = 0; i < n; ++i) {
+            read_row(table, parent.label[i], child.label, row.data());
+            double below;
+            sent[i] = summed(child, row, &below);
+            parent.below[i] += below;
+            top = std::max(top, sent[i]);
+        }
+        // Only differences count, and these keep their digits.
+        for (size_t i = 0; i < n; ++i) parent.weight[i] += top > kNever ? sent[i] - top : kNever;
+    }
+    double root(const CountedLabels& own) const {
+        std::vector<double> row(own.label.size(), 0.0);
+        double entropy;
+        summed(own, row, &entropy);
+        return entropy;
+    }
+    // log sum_b exp(row(b) + w(b)), and the entropy of b and of all below it.
+    static double summed(const CountedLabels& own, std::vector<double>& row, double* entropy) {
+        size_t best = 0;
+        for (size_t j = 0; j < row.size(); ++j) {
+            row[j] += own.weight[j];
+            if (row[j] > row[best]) best = j;
+        }
+        *entropy = 0.0;
+        if (row.empty() || row[best] == kNever) return kNever;
+        // Of the largest apart from the rest, which may be next to nothing beside it.
+        double rest = 0.0, sum = own.below[best];
+        for (size_t j = 0; j < row.size(); ++j) {
+            const double far = row[best] - row[j];
+            if (j == best || !(far < kFarBelow)) continue;
+            const double q = std::exp(-far);
+            rest += q;
+            sum += q * (far + own.below[j]);
+        }
+        const double log_sum = std::log1p(rest);
+        *entropy = log_sum + sum / (1.0 + rest);
+        return row[best] + log_sum;
+    }
+
+    const ForestModel& m_;
+    const Chains& c_;
+    const T* const p_;
+    const uint8_t* const wanted_;
+    double* const value_;
+    Control* const control_;
+};
+
+template <class T>
+void find_entropies(const ForestModel& m, const void* marginals, const uint8_t* wanted, int threads,
+                    double* value, Control& control) {
+    const Entropies<T> all(m, static_cast<const T*>(marginals), wanted, value, &control);
+    m.layout ? all.trees() : all.chains(threads);
+}
+
+}  // namespace
+
+int entropies(const ForestModel& m, const void* marginals, const uint8_t* wanted, int threads,
+              double* value, Control& control) {
+    if (m.arrays.dtype == kFloat32) {
+        find_entropies<float>(m, marginals, wanted, threads, value, control);
+    } else {
+        find_entropies<double>(m, marginals, wanted, threads, value, control);
+    }
+    return control.stop.load() ? kCancelled : kOk;
+}
+
+}  // namespace vs
