@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import inspect
 import re
@@ -210,3 +211,28 @@ def test_the_page_of_options_has_them_all() -> None:
     named = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
     options = list(inspect.signature(vs.infer).parameters)[1:]
     assert not set(options) - named
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "crf.CRF.predict_single", "crf.CRF.predict_marginals_single", "crf.CRF.score",
+        "crf.metrics.flat_precision_score", "crf.metrics.flat_recall_score",
+        "crf.metrics.flat_f1_score", "crf.metrics.flat_fbeta_score",
+        "crf.metrics.flat_classification_report", "crf.metrics.sequence_accuracy_score",
+        "crf.metrics.entity_scores", "crf.metrics.Tally.add", "hmm.BaseHMM.predict",
+        "hmm.BaseHMM.predict_proba", "relaxed.largest", "relaxed.smallest_within",
+    ],
+)  # fmt: skip
+def test_docstrings_tell_what_arguments_are(name: str) -> None:
+    if name.startswith(("crf", "hmm")):
+        pytest.importorskip("sklearn", reason="needs scikit-learn: the extra sklearn")
+    found = functools.reduce(getattr, name.split("."), vs)
+    text = inspect.getdoc(found) or ""
+    told = re.findall(r"^(\S.*?)(?: :.*)?$", text.partition("Parameters\n---")[2], re.M)
+    words = {word.strip("*") for line in told for word in line.split(", ")}
+    assert {p for p in inspect.signature(found).parameters if p != "self"} <= words
+
+
+def test_properties_say_what_they_are() -> None:
+    assert "How the sentences were parsed" in (inspect.getdoc(vs.parsing.Parses.summary) or "")

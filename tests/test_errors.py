@@ -76,6 +76,14 @@ def test_threads_below_one(model: vs.Chain, bad: int) -> None:
         vs.set_num_threads(bad)
 
 
+def test_more_threads_than_there_may_be(model: vs.Chain) -> None:
+    before = vs.get_num_threads()
+    with refused(ValueError, "n must be an integer between 1 and 4096", 4097):
+        vs.set_num_threads(4097)
+    assert vs.get_num_threads() == before
+    vs.infer(model, threads=10**6)  # a call is told how many at most
+
+
 @pytest.mark.parametrize("bad", [1.5, "2", np.nan, [2], 2.0])
 def test_threads_of_the_wrong_type(model: vs.Chain, bad: object) -> None:
     with pytest.raises((TypeError, ValueError), match="threads"):

@@ -73,6 +73,13 @@ def test_packages_are_attributes_once_they_are_asked_for(name: str) -> None:
     assert f"valuesparse.{name}" in names
 
 
+@pytest.mark.parametrize("name", ["corpora", "crfsuite", "metrics"])
+def test_modules_of_the_taggers_are_attributes_once_they_are_asked_for(name: str) -> None:
+    module = f"valuesparse.crf.{name}"
+    assert module not in loaded("import valuesparse")
+    assert module in loaded(f"import valuesparse as vs; vs.crf.{name}.__all__")
+
+
 def test_every_public_name_is_there_and_listed() -> None:
     for name in (*vs.__all__, "__version__", *vs._LATER):
         assert getattr(vs, name) is not None

@@ -338,3 +338,25 @@ def test_sequence_names_in_errors_count_empty_sequences() -> None:
     with refused(vs.InfeasibleError, 3, 1) as info:
         vs.infer(model)
     assert (info.value.sequence, info.value.position) == (3, 1)
+
+
+def test_results_compare_by_identity_and_can_be_keys() -> None:
+    model = vs.Chain(np.zeros((3, 2)), np.zeros((2, 2)))
+    graph = vs.FactorGraph([2, 2])
+    graph.add((0, 1), np.eye(2))
+    for make in (
+        lambda: vs.infer(model),
+        lambda: vs.decode(model),
+        lambda: vs.decode(graph, method="lp"),
+        lambda: vs.bounds.preconditioner(graph),
+        lambda: vs.parsing.marginals([np.zeros((3, 3))]),
+        lambda: vs.parsing.best_trees([np.zeros((3, 3))]),
+    ):
+        one, other = make(), make()
+        assert one == one
+        assert one != other
+        assert one not in [other]
+        assert len({one, other}) == 2
+    b = vs.bounds.log_z(graph)
+    assert pickle.loads(pickle.dumps(b)) == b  # its fields are numbers and words
+    assert hash(pickle.loads(pickle.dumps(b))) == hash(b)

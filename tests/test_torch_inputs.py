@@ -146,6 +146,37 @@ def test_a_batch_may_be_empty(batch_first: bool) -> None:
     assert crf.decode(emissions) == []
     assert crf.marginals(emissions).shape == emissions.shape
     assert crf.log_partition(emissions, torch.ones(shape, dtype=torch.bool)).shape == (0,)
+    for reduction in ("mean", "token_mean"):  # as torch's own means of nothing
+        assert crf(emissions, torch.zeros(shape, dtype=torch.long), None, reduction).isnan()
+
+
+@pytest.mark.parametrize("bad", [2.5, "3", None])
+def test_a_number_of_tags_that_is_none_is_named(bad: Any) -> None:
+    with refused(TypeError, "num_tags must be an integer", repr(bad)):
+        CRF(bad)
+
+
+def test_what_is_no_tensor_is_named() -> None:
+    batch = Batch(0)
+    given = {"emissions": batch.emissions, "tags": batch.tags, "mask": batch.mask}
+    for name, value in given.items():
+        with refused(TypeError, f"{name} must be a torch.Tensor, got ndarray"):
+            batch.crf(**{**given, name: value.numpy()})
+    with refused(TypeError, "tags must be a torch.Tensor, got NoneType"):
+        batch.crf(batch.emissions, None)
+    with refused(TypeError, "emissions must be a torch.Tensor, got list"):
+        batch.crf.decode(batch.emissions.tolist())
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch, about its own parts
+def test_functional_transforms_are_refused_by_name() -> None:
+    batch = Batch(0)
+    for transform in (torch.func.grad, torch.func.jacrev, torch.func.jacfwd):
+        with pytest.raises(RuntimeError, match=r"torch\.func .* hides; take torch\.autograd"):
+            transform(lambda x: batch.crf(x, batch.tags))(batch.emissions)
+    several = torch.stack([batch.emissions, batch.emissions])
+    with pytest.raises(RuntimeError, match=r"torch\.func .* hides; take torch\.autograd"):
+        torch.func.vmap(lambda x: batch.crf(x, batch.tags))(several)
 
 
 def test_constraints_are_checked() -> None:

@@ -2,7 +2,8 @@
 
 ``threads=None`` means :func:`get_num_threads`: what :func:`set_num_threads` or threadpoolctl set,
 else ``VALUESPARSE_NUM_THREADS``, else every core that this process may use (CPU affinity and
-container quota respected). Any other value must be an integer >= 1.
+container quota respected). Any other value must be an integer >= 1; no call takes more than 4,096
+threads.
 """
 
 from __future__ import annotations
@@ -36,12 +37,13 @@ def set_num_threads(n: int | None) -> None:
     Parameters
     ----------
     n : int or None
-        At least 1; None: every core that this process may use.
+        From 1 to 4,096, as in ``VALUESPARSE_NUM_THREADS``; None: every core that this process may
+        use.
 
     Raises
     ------
     ValueError
-        When `n` is not an integer >= 1.
+        When `n` is not an integer from 1 to 4,096.
 
     Examples
     --------
@@ -55,7 +57,10 @@ def set_num_threads(n: int | None) -> None:
     if n is None:
         _pool.set_num_threads(_pool.hardware_threads())
     else:
-        _pool.set_num_threads(min(as_count("n", n, at_least=1), MAX_THREADS))
+        count = as_count("n", n, at_least=1)
+        if count > MAX_THREADS:
+            raise ValueError(f"n must be an integer between 1 and {MAX_THREADS}, got {n!r}")
+        _pool.set_num_threads(count)
 
 
 def resolve(threads: Any) -> int:

@@ -188,3 +188,39 @@ def test_options_that_exclude_each_other_are_mistakes_of_the_command_line(
     result = run(*(tmp_path / x if x in ("a", "m") else x for x in arguments))
     assert result.exit_code == 2, result.output
     assert problem in result.output
+
+
+def test_patience_is_for_held_out_sentences(tmp_path: Path) -> None:
+    source, model = tmp_path / "a.conll", tmp_path / "m.crfsuite"
+    source.write_text(TEXT)
+    result = run("train", source, "-o", model, "--patience", 3)
+    assert (result.exit_code, "--patience needs --dev" in result.output) == (2, True)
+    assert not model.exists()
+
+
+def test_an_empty_name_is_no_output(tmp_path: Path) -> None:
+    source = tmp_path / "a.conll"
+    source.write_text(TEXT)
+    result = run("train", source, "-o", "")
+    assert result.exit_code == 2
+    assert "Invalid value for '--output' / '-o': the name is empty: name a file" in result.output
+
+
+def test_exit_codes_are_those_of_the_pages(tmp_path: Path) -> None:
+    source, model = tmp_path / "a.conll", tmp_path / "m.crfsuite"
+    source.write_text(TEXT)
+    assert run("train", source, "-o", model, "-t", 1).exit_code == 0
+    lost, inside = tmp_path / "lost", tmp_path / "lost" / "file"
+    for code, *command in (
+        (2, "tag", model, lost),
+        (2, "train", lost, "-o", model),
+        (2, "tag", model, tmp_path),
+        (2, "tag", model, source, "-o", inside),
+        (2, "dump", model, "-o", inside),
+        (1, "train", source, "-o", inside),
+        (1, "tag", model, source, "-o", f"{source / 'folder'}/"),
+        (1, "tag", source, source),
+    ):
+        result = run(*command)
+        assert result.exit_code == code, (command, result.output)
+        assert ("Usage: " in result.output) == (code == 2)

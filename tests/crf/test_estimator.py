@@ -280,6 +280,8 @@ def test_scorers(data: Data, fitted: CRF) -> None:
     assert scorers.sequence_accuracy(fitted, *data) == metrics.sequence_accuracy_score(
         data[1], predicted
     )
+    for scorer in (scorers.flat_accuracy, scorers.sequence_accuracy):
+        assert "(estimator, X, y)" in (inspect.getdoc(scorer) or "")
     theirs = pytest.importorskip("sklearn_crfsuite.scorers", reason="needs sklearn-crfsuite")
     assert {n for n in scorers.__all__} <= set(dir(theirs))
 

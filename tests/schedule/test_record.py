@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import pickle
 import signal
@@ -280,3 +281,17 @@ def test_recorded_plans_pickle_and_outlive_their_recording() -> None:
     np.testing.assert_array_equal(again.measured, p.measured)
     assert repr(p).startswith("Plan('exact', n_tasks=")
     assert "measured" not in repr(plan(CHAIN))
+
+
+@pytest.mark.parametrize("twin", [copy.deepcopy, lambda run: pickle.loads(pickle.dumps(run))])
+def test_recordings_are_copied_with_their_plans(twin: Callable[[Any], Any]) -> None:
+    with record() as run:
+        vs.infer(CHAIN, threads=2)
+    again = twin(run)
+    assert (len(again), repr(again)) == (len(run), repr(run))
+    np.testing.assert_array_equal(again[-1].measured, run[-1].measured)
+    assert [p.label for p in twin(again)[:]] == ["pack", "exact"]
+    one, other = (simulate(plans, 2, costs="measured") for plans in (run, again))
+    assert one.speedup == other.speedup
+    with pytest.raises(RuntimeError, match="make another for each block"), again:
+        pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -89,7 +89,7 @@ class LogZBounds:
     upper: float
     lower_method: str
     upper_method: str
-    methods: dict[str, MethodBounds]
+    methods: dict[str, MethodBounds] = field(hash=False)
 
     @property
     def gap(self) -> float:

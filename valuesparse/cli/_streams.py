@@ -94,6 +94,12 @@ class Target(click.Path):
     def __init__(self) -> None:
         super().__init__(dir_okay=False, allow_dash=True, path_type=Path)
 
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        if value == "":  # as a path it would be the working folder
+            self.fail("the name is empty: name a file, or - for the standard output", param, ctx)
+        return super().convert(value, param, ctx)
+
 
 def standard_input() -> IO[bytes]:
     """Return the standard input, as bytes."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from valuesparse.cli._models import one_line_errors
 from valuesparse.cli._options import constraints_option, quiet_option
@@ -85,6 +86,9 @@ def train(
 
     from valuesparse.crf.corpora import train_corpus
 
+    source = click.get_current_context().get_parameter_source("patience")
+    if dev is None and source is not ParameterSource.DEFAULT:
+        raise click.UsageError("--patience needs --dev, the held-out sentences")
     console = Console(stderr=True, highlight=False, quiet=quiet)
     with one_line_errors(None), console.status("Reading") as status:
 

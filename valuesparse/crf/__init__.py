@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from valuesparse._extras import require
@@ -22,6 +23,11 @@ from valuesparse.crf._schemes import Constraints, constraints
 from valuesparse.crf.training.trainer import Trainer
 
 if TYPE_CHECKING:
+    from valuesparse.crf import corpora as corpora
+    from valuesparse.crf import crfsuite as crfsuite
+    from valuesparse.crf import estimator as estimator
+    from valuesparse.crf import metrics as metrics
+    from valuesparse.crf import scorers as scorers
     from valuesparse.crf.corpora import (
         CorpusReport,
         Evaluation,
@@ -36,6 +42,7 @@ __all__ = [
     "CRF", "Constraints", "CorpusReport", "Evaluation", "Trainer", "constraints", "evaluate",
     "install", "tag_corpus", "tag_file", "train_corpus",
 ]  # fmt: skip
+_MODULES = ("corpora", "crfsuite", "estimator", "metrics", "scorers")
 _CORPORA = ("CorpusReport", "Evaluation", "evaluate", "tag_corpus", "tag_file", "train_corpus")
 
 
@@ -48,8 +55,8 @@ def __getattr__(name: str) -> Any:
             require("sklearn", "sklearn")  # if it is missing, this says how to get it
             raise
         return CRF
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     if name in _CORPORA:
-        from valuesparse.crf import corpora
-
-        return getattr(corpora, name)
+        return getattr(import_module(f"{__name__}.corpora"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -85,34 +85,83 @@ def flat_accuracy_score(y_true: Labels, y_pred: Labels) -> float:
 
 
 def flat_precision_score(y_true: Labels, y_pred: Labels, **kwargs: Any) -> Any:
-    """Return ``sklearn.metrics.precision_score`` of all items."""
+    """Return ``sklearn.metrics.precision_score`` of all items.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of sequences of str
+        The right labels, and those that were predicted.
+    **kwargs
+        Other arguments of that function, such as ``average="weighted"``.
+    """
     return _metrics().precision_score(*_flat(y_true, y_pred), **kwargs)
 
 
 def flat_recall_score(y_true: Labels, y_pred: Labels, **kwargs: Any) -> Any:
-    """Return ``sklearn.metrics.recall_score`` of all items."""
+    """Return ``sklearn.metrics.recall_score`` of all items.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of sequences of str
+        The right labels, and those that were predicted.
+    **kwargs
+        Other arguments of that function, such as ``average="weighted"``.
+    """
     return _metrics().recall_score(*_flat(y_true, y_pred), **kwargs)
 
 
 def flat_f1_score(y_true: Labels, y_pred: Labels, **kwargs: Any) -> Any:
-    """Return ``sklearn.metrics.f1_score`` of all items."""
+    """Return ``sklearn.metrics.f1_score`` of all items.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of sequences of str
+        The right labels, and those that were predicted.
+    **kwargs
+        Other arguments of that function, such as ``average="weighted"``.
+    """
     return _metrics().f1_score(*_flat(y_true, y_pred), **kwargs)
 
 
 def flat_fbeta_score(y_true: Labels, y_pred: Labels, beta: float, **kwargs: Any) -> Any:
-    """Return ``sklearn.metrics.fbeta_score`` of all items."""
+    """Return ``sklearn.metrics.fbeta_score`` of all items.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of sequences of str
+        The right labels, and those that were predicted.
+    beta : float
+        How many times as much recall weighs as precision.
+    **kwargs
+        Other arguments of that function, such as ``average="weighted"``.
+    """
     return _metrics().fbeta_score(*_flat(y_true, y_pred), beta=beta, **kwargs)
 
 
 def flat_classification_report(
     y_true: Labels, y_pred: Labels, labels: Sequence[str] | None = None, **kwargs: Any
 ) -> Any:
-    """Return ``sklearn.metrics.classification_report`` of all items."""
+    """Return ``sklearn.metrics.classification_report`` of all items.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of sequences of str
+        The right labels, and those that were predicted.
+    labels : sequence of str, optional
+        The labels to report, in this order; by default all.
+    **kwargs
+        Other arguments of that function, such as ``digits=3``.
+    """
     return _metrics().classification_report(*_flat(y_true, y_pred), labels=labels, **kwargs)
 
 
 def sequence_accuracy_score(y_true: Labels, y_pred: Labels) -> float:
     """Return the share of sequences all of whose labels are right; 0 when there are none.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of sequences of str
+        The right labels, and those that were predicted.
 
     Examples
     --------
@@ -210,6 +259,11 @@ class Tally:
 
     def add(self, true: Sequence[str], predicted: Sequence[str]) -> None:
         """Count a sequence.
+
+        Parameters
+        ----------
+        true, predicted : sequences of n str
+            The right labels, and those that were predicted.
 
         Raises
         ------
@@ -328,7 +382,12 @@ def entity_f1_score(y_true: Labels, y_pred: Labels, scheme: str | None = None) -
 
 
 def entity_scores(y_true: Labels, y_pred: Labels, scheme: str | None = None) -> dict[str, Score]:
-    """Return the scores of each type of entity; arguments and errors of :func:`entity_f1_score`.
+    """Return the scores of each type of entity.
+
+    Parameters
+    ----------
+    y_true, y_pred, scheme
+        As for :func:`entity_f1_score`, which tells what is raised, too.
 
     Examples
     --------

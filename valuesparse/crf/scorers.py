@@ -22,4 +22,12 @@ except ModuleNotFoundError:
 __all__ = ["flat_accuracy", "sequence_accuracy"]
 
 flat_accuracy = make_scorer(metrics.flat_accuracy_score)
+flat_accuracy.__doc__ = """Return the share of items whose label an estimator predicts.
+
+Call it as ``flat_accuracy(estimator, X, y)``, or give it as ``scoring=``.
+"""
 sequence_accuracy = make_scorer(metrics.sequence_accuracy_score)
+sequence_accuracy.__doc__ = """Return the share of sequences whose labels an estimator all predicts.
+
+Call it as ``sequence_accuracy(estimator, X, y)``, or give it as ``scoring=``.
+"""

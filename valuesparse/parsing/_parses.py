@@ -87,4 +87,5 @@ class Parses(Iterator[Sentence]):
 
     @property
     def summary(self) -> Summary:
+        """How the sentences were parsed; complete once all of them have been yielded."""
         return self._tally.summary

@@ -27,7 +27,7 @@ __all__ = ["ArcMarginals", "BestTrees", "best_trees", "marginals"]
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ArcMarginals:
     """The answer of `marginals`.
 
@@ -46,7 +46,7 @@ class ArcMarginals:
     grandparents: list[Array] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BestTrees:
     """The answer of `best_trees`.
 

@@ -147,6 +147,13 @@ def without(n: int, some: Indices) -> Indices:
 def largest(gains: npt.NDArray[np.float64], m: int) -> npt.NDArray[np.int64]:
     """Return where the m largest entries stand, ascending; among equals the first. O(n).
 
+    Parameters
+    ----------
+    gains : (n,) float64
+        The numbers.
+    m : int
+        How many; all where there are no more.
+
     Examples
     --------
     >>> import numpy as np
@@ -168,6 +175,13 @@ def largest(gains: npt.NDArray[np.float64], m: int) -> npt.NDArray[np.int64]:
 
 def smallest_within(gains: npt.NDArray[np.float64], total: float) -> int:
     """Return how many of the smallest entries sum to at most `total`. O(n) on average.
+
+    Parameters
+    ----------
+    gains : (n,) float64
+        The numbers, none below 0.
+    total : float
+        What they may sum to.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from valuesparse.models import FactorGraph
 __all__ = ["BoundedDecoding", "Decoding"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Decoding:
     """The best configurations of a model; all arrays are read-only.
 
@@ -51,7 +51,7 @@ class Decoding:
     conditioned: tuple[Any, ...] = ()
     relaxed: list[npt.NDArray[np.float64]] | None = None
     integral: bool | None = None
-    graph: FactorGraph | None = field(default=None, repr=False, compare=False)
+    graph: FactorGraph | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         for array in (self.states, self.score):
@@ -95,7 +95,7 @@ class Decoding:
         self.__post_init__()  # pickles and deep copies make arrays that can be written to
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BoundedDecoding(Decoding):
     """A configuration by "trw", "lp" or "ad3": no other one scores more than `upper`.
 

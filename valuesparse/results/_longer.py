@@ -17,6 +17,7 @@ __all__ = ["SecondOrderResult", "SegmentResult"]
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 
+
 class Joints(Protocol):
     """The questions that a result asks its engine."""
 

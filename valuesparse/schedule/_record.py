@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import overload
+from typing import Any, overload
 
 from valuesparse import _forest, _pool
 from valuesparse.inference import JunctionTree
@@ -17,7 +17,12 @@ __all__ = ["Recording", "plan", "record"]
 
 
 class Recording(Sequence[Plan]):
-    """The plans that ran in a ``with`` block, in the order in which they ran: see `record`."""
+    """The plans that ran in a ``with`` block, in the order in which they ran: see `record`.
+
+    Pickles and copies hold the plans so far, and record no more.
+    """
+
+    _recorder: _pool.Recorder | _Copied
 
     def __init__(self, *, serial: bool = False) -> None:
         self._recorder = _pool.Recorder(serial)
@@ -47,10 +52,38 @@ class Recording(Sequence[Plan]):
         size = len(self)
         if not -size <= at < size:
             raise IndexError(f"plan {at} of a recording that has {size}")
-        return Plan.of(self._recorder.get(at % size))
+        found = self._recorder.get(at % size)
+        return found if isinstance(found, Plan) else Plan.of(found)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _copy, (list(self),)
 
     def __repr__(self) -> str:
         return f"Recording({list(self)})"
+
+
+class _Copied:
+    """The plans of a copy, which stand in the place of a recorder."""
+
+    def __init__(self, plans: list[Plan]) -> None:
+        self._plans = plans
+
+    def start(self) -> None:
+        raise RuntimeError("this is a copy of a recording: make another for each block")
+
+    stop = start
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    def get(self, i: int) -> Plan:
+        return self._plans[i]
+
+
+def _copy(plans: list[Plan]) -> Recording:
+    made = Recording()
+    made._recorder = _Copied(plans)
+    return made
 
 
 def record(*, serial: bool = False) -> Recording:

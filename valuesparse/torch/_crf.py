@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -80,8 +81,8 @@ class CRF(torch.nn.Module):
     sequence without any possible tags is a `valuesparse.InfeasibleError`.
 
     *Derivatives.* First and second derivatives are exact (``create_graph=True`` works, and
-    marginals may stand in a loss); a third is a `RuntimeError`. Second ones take a pass in numpy,
-    slower than the first.
+    marginals may stand in a loss); a third is a `NotImplementedError`. Second ones take a pass in
+    numpy, slower than the first. They are autograd's: `torch.func` is refused.
 
     Examples
     --------
@@ -112,6 +113,10 @@ class CRF(torch.nn.Module):
         allowed_start: Any = None,
         allowed_end: Any = None,
     ) -> None:
+        try:
+            num_tags = operator.index(num_tags)
+        except TypeError:
+            raise TypeError(f"num_tags must be an integer, got {num_tags!r}") from None
         if num_tags <= 0:
             raise ValueError(f"invalid number of tags: {num_tags}")
         super().__init__()
@@ -159,7 +164,8 @@ class CRF(torch.nn.Module):
         mask : Tensor of bool or uint8, shape (T, B) or (B, T), optional
             Which steps there are; all by default.
         reduction : {"sum", "mean", "token_mean", "none"}
-            Summed, averaged over sequences, averaged over steps, or one number per sequence.
+            Summed, averaged over sequences, averaged over steps, or one number per sequence. Where
+            there are no sequences the sum is 0, and averages are NaN, as those of torch.
         allowed : Tensor of bool, the shape of `emissions`, optional
             Tags that each step may take: the likelihood among those only.
         threads : int, optional
@@ -172,6 +178,8 @@ class CRF(torch.nn.Module):
 
         Raises
         ------
+        TypeError
+            For what is no tensor, or has the wrong kind of numbers.
         ValueError
             For wrong shapes, a mask that is off at a first step or has a gap, tags out of range
             or forbidden by the constraints, NaN, +inf, and an unknown `reduction`.
@@ -191,6 +199,8 @@ class CRF(torch.nn.Module):
         >>> crf(torch.zeros(1, 3, 2), torch.zeros(1, 3, dtype=torch.long)).item()  # -3 log 2
         -2.0794...
         """
+        if tags is None:
+            raise TypeError("tags must be a torch.Tensor, got NoneType; log_partition needs none")
         self._validate(emissions, tags=tags, mask=mask)
         if reduction not in _REDUCTIONS:
             raise ValueError(f"invalid reduction: {reduction}")
@@ -461,7 +471,13 @@ class CRF(torch.nn.Module):
         tags: torch.Tensor | None = None,
         mask: torch.Tensor | None = None,
     ) -> None:
-        """Refuse what `torchcrf.CRF` refuses, in its words."""
+        """Refuse what is no tensor, and what `torchcrf.CRF` refuses, in its words."""
+        for name, given in (("emissions", emissions), ("tags", tags), ("mask", mask)):
+            if not (isinstance(given, torch.Tensor) or (given is None and name != "emissions")):
+                raise TypeError(
+                    f"{name} must be a torch.Tensor, got {type(given).__name__}; torch.as_tensor "
+                    "makes one of an array"
+                )
         if emissions.dim() != 3:
             raise ValueError(f"emissions must have dimension of 3, got {emissions.dim()}")
         if emissions.size(2) != self.num_tags:

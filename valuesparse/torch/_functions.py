@@ -36,6 +36,10 @@ Float64 = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 
 _THIRD = "this layer has first and second derivatives, no third"
+_HIDDEN = (
+    "this layer reads the numbers of its tensors, which torch.func (grad, vmap, jvp, ...) hides; "
+    "take torch.autograd.grad or backward() for gradients, and the batch's axis for many sequences"
+)
 
 
 class Gold(NamedTuple):
@@ -184,7 +188,10 @@ def to_numpy(tensor: torch.Tensor, dtype: torch.dtype) -> Array:
     """Return the numbers of a tensor, not copied where that can be helped."""
     if tensor.dtype != dtype or tensor.device.type != "cpu":
         tensor = tensor.to(device="cpu", dtype=dtype)
-    return np.asarray(tensor.detach().numpy())
+    try:
+        return np.asarray(tensor.detach().numpy())
+    except RuntimeError as error:
+        raise RuntimeError(_HIDDEN) from error
 
 
 def _tensor(array: Array, like: torch.Tensor) -> torch.Tensor:

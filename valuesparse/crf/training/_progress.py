@@ -13,7 +13,7 @@ __all__ = ["Progress", "asks_to_stop", "line_of"]
 Weights = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Progress:
     """One iteration (or pass over the data).
 
