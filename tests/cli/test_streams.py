@@ -212,6 +212,7 @@ def test_convert(tmp_path: Path) -> None:
     out("convert", tmp_path / "m.fg", tmp_path / "back.uai")
     out("convert", tmp_path / "back.uai", tmp_path / "again.fg")
     assert (tmp_path / "again.fg").read_bytes() == whole
+    assert (tmp_path / "back.uai").read_text().startswith("MARKOV\n")
     network = (
         "network n {}\nvariable a { type discrete [ 2 ] { yes, no }; }\n"
         "variable b { type discrete [ 2 ] { u, v }; }\n"
@@ -221,6 +222,7 @@ def test_convert(tmp_path: Path) -> None:
     (tmp_path / "n.bif").write_text(network)
     out("convert", tmp_path / "n.bif", tmp_path / "n.uai")
     out("convert", tmp_path / "n.bif", tmp_path / "m.bif")
+    assert (tmp_path / "n.uai").read_text().startswith("BAYES\n")
     for name in ("n.bif", "n.uai", "m.bif"):
         answer = out("solve", tmp_path / name, "-q").split()[1:]
         expected = [2, 2, 0.25, 0.75, 2, 0.875, 0.125]

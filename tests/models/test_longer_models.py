@@ -36,6 +36,11 @@ def second(table: Any) -> Any:
     return vs.Chain(UNARY, np.zeros((3, 3, 3)), order=2, first=table)
 
 
+def test_scores_of_first_pairs_need_order_2() -> None:
+    with pytest.raises(TypeError, match="first= goes with order=2"):
+        vs.Chain(UNARY, np.zeros((3, 3)), first=np.zeros((3, 3)))
+
+
 @pytest.mark.parametrize("make", [segments, second])
 @pytest.mark.parametrize("table", TABLES)
 def test_tables_that_list_pairs_are_those_with_all(make: Any, table: Any) -> None:

@@ -138,6 +138,8 @@ class Chain:
         integer = type(order) is int or isinstance(order, np.integer)  # True and 2.0 are none
         if not integer or order not in (1, 2):
             raise ValueError(f"order must be 1 or 2, got {order!r}")
+        if order == 1 and "first" in kwargs:
+            raise TypeError("first= goes with order=2; start= has the scores of first labels")
         return object.__new__(cls) if order == 1 else SecondOrderChain(*args, **kwargs)
 
     def __init__(
