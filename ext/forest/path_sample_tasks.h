@@ -13,13 +13,25 @@
 
 #include "forest/path_cut.h"
 #include "forest/path_draw.h"
+#include "rows/pack.h"
 
 namespace VS_NS {
 
-// Whether forward messages know their own error.
+// Whether forward messages along these edges know their own error.
 template <class D>
-bool know_alone(const D& d) {
-    return D::kUnit == 1.0 || sizeof(typename D::T) == 8 || !d.floors();
+bool know_alone(const D& d, int64_t edge, int64_t last_edge) {
+    if constexpr (D::kUnit == 1.0 || sizeof(typename D::T) == 8) {
+        return true;
+    } else {
+        if (!d.in.c.per_edge) return !d.floors();
+        const int all = d.K * d.K;
+        const auto held = [&](int64_t e) {
+            return findings_of<typename D::T>(d.in_edge(e), all, d.edge_max(e)) &
+                   vs::Packing::kFloored;
+        };
+        while (edge < last_edge && !held(edge)) ++edge;
+        return edge == last_edge;
+    }
 }
 
 // Where the states of a lane go: those before `own` into the answer, others, which run in, into
@@ -87,10 +99,36 @@ class SampleTasks {
                 for (int r = 0; r < m; ++r) pass_->chunk_end[i + r].status = vs::kWiden;
                 continue;
             }
-            if constexpr (kDrawAbreast<D>) m = abreast(item, m);
-            if (m < 0 || (m > 0 && !one_by_one(item, m, false))) return;
+            const int known = know_first(item, m);
+            if (!draw_some(item, known, true) || !draw_some(item + known, m - known, false)) return;
             scratch_.rewind(mark);
         }
+    }
+
+    bool knows(int64_t item) const {
+        if (chunks_) {
+            const vs::Chunk& part = pass_->chunk[item];
+            const int64_t edge = c_.edge[part.sequence];
+            return know_alone(d_, edge + part.begin, edge + part.end - 1);
+        }
+        const int64_t s = pass_->order[item];
+        return know_alone(d_, c_.edge[s], c_.edge[s + 1]);
+    }
+    // Moves items whose forward messages know their own error to the front; returns how many.
+    int know_first(int64_t* item, int m) const {
+        int64_t other[vs::kMostTogether];
+        int known = 0, rest = 0;
+        for (int r = 0; r < m; ++r) (knows(item[r]) ? item[known++] : other[rest++]) = item[r];
+        for (int r = 0; r < rest; ++r) item[known + r] = other[r];
+        return known;
+    }
+    // `alone`: forward messages know their own error. False: stopped.
+    bool draw_some(int64_t* item, int m, bool alone) {
+        alone_ = alone;
+        if constexpr (kDrawAbreast<D>) {
+            if (alone && m > 0) m = abreast(item, m);
+        }
+        return m == 0 || (m > 0 && one_by_one(item, m, false));
     }
 
     bool in_vain(int64_t chunk) const {
@@ -136,7 +174,7 @@ class SampleTasks {
     // Returns how many, or -1: stopped.
     int abreast(int64_t* item, int m) {
         constexpr int N = Abreast<D>::N;
-        if (!know_alone(d_) || !Abreast<D>::serves(d_)) return m;
+        if (!Abreast<D>::serves(d_)) return m;
         int left = 0;
         for (int first = 0; first < m; first += N) {
             const int size = m - first < N ? m - first : N;
@@ -289,7 +327,7 @@ class SampleTasks {
             no_memory();
             return false;
         }
-        const bool alone = know_alone(d_);
+        const bool alone = alone_;
         if (alone && !engine_.group_forward(lanes, m, Role::kPass)) return false;
         for (int r = 0; r < m; ++r) {
             Lane<D>& s = lanes[r];
@@ -375,6 +413,7 @@ class SampleTasks {
     void again(int64_t chunk, bool backward) {
         if (backward && draw_end(chunk)) return;
         chunks_ = again_ = true;
+        alone_ = knows(chunk);
         one_by_one(&chunk, 1, backward);
     }
     // Draws the last states of a chunk again. False: stopped, or all of it has to be.
@@ -412,6 +451,7 @@ class SampleTasks {
     T* column_;
     double* weight_;
     bool chunks_ = false, again_ = false;
+    bool alone_ = false;  // forward messages of what is drawn now know their own error
 };
 
 template <class D>

@@ -337,6 +337,36 @@ def test_many_sequences_are_drawn_as_each_is(
             few = vs.sample(one, 1, Given(uniforms[:1, rows]))
             assert_same_bits(few, x[:1, rows])
 
+@pytest.mark.parametrize("size", [1, 5])
+@pytest.mark.parametrize("k", [2, 9, 30])
+def test_tables_of_their_own_are_drawn_from_as_each_chain_is(
+    k: int, size: int, rng: np.random.Generator, dtype: type
+) -> None:
+    """Some have entries that are held at a floor, which only their own sequences may feel."""
+    lengths = [*rng.integers(0, 9, 60).tolist(), 40]
+    n, edges = sum(lengths), sum(max(m - 1, 0) for m in lengths)
+    unary = rng.normal(size=(n, k)).astype(dtype)
+    tables = rng.normal(size=(edges, k, k)).astype(dtype)
+    low = rng.random(edges) < 0.1
+    tables[low, 0] -= dtype(500.0)
+    tables[rng.random(tables.shape) < 0.02] = -np.inf
+    tables[:, 0, 0] = 0.0
+    uniforms = rng.random((size, n))
+    model = vs.Chain(unary, tables, lengths=lengths)
+    x = vs.sample(model, size, Given(uniforms), threads=1)
+    assert_same_bits(vs.sample(model, size, Given(uniforms), threads=2), x)
+    begin = edge = others = 0
+    for length in lengths:
+        rows, own = slice(begin, begin + length), slice(edge, edge + max(length - 1, 0))
+        begin, edge = rows.stop, own.stop
+        if length:
+            one = vs.Chain(unary[rows], tables[own])
+            assert_same_bits(vs.sample(one, size, Given(uniforms[:, rows])), x[:, rows])
+            wide = vs.Chain(one.unary.astype(float), one.transition.astype(float))
+            others += int((vs.sample(wide, size, Given(uniforms[:, rows])) != x[:, rows]).sum())
+    assert others <= 0.002 * x.size  # rounding in float32
+
+
 
 @pytest.mark.parametrize("per_edge", [False, True])
 @pytest.mark.parametrize("forbidden", [0.0, 0.02])

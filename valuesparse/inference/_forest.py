@@ -308,7 +308,8 @@ def _differences(
     if model.table is None:
         top = np.array([limits_of(model)[1]])
     else:
-        top = _largest(model.table).astype(np.float64)
+        k = model.n_labels
+        top = _tops(model.table.reshape(-1, k * k)).astype(np.float64)
     largest = np.where(np.isfinite(top), top, 0.0)  # 0 where a table forbids everything
     value, lost = np.empty(count), np.ones(count, bool)
     score, size = np.empty(count), np.empty(count)
@@ -330,9 +331,10 @@ def _centred(model: Chain | Tree) -> Chain | Tree:
     The model itself where differences of its scores are beyond what models may have.
     """
     listed = model.sparse_pairwise if isinstance(model, Tree) else model.sparse_transition
-    unary, steps = _less_top(model.unary, 1), None
+    k = model.unary.shape[1]
+    unary, steps = _less_top(model.unary, k), None
     if model.table is not None:
-        steps = _less_top(model.table, (-2, -1))
+        steps = _less_top(model.table, k * k)
     found = [native.weigh(x) for x in (unary, steps) if x is not None]
     allowed = native.LARGEST_SUM / len(unary) if isinstance(model, Tree) and len(unary) else np.inf
     if max(bad for bad, _ in found) >= 0 or sum(most for _, most in found) > allowed:
@@ -345,15 +347,16 @@ def _centred(model: Chain | Tree) -> Chain | Tree:
     )
 
 
-def _less_top(scores: Array, axis: int | tuple[int, int]) -> Floats:
-    wide = scores.astype(np.float64)
-    top = wide.max(axis=axis, keepdims=True, initial=-np.inf)
-    return np.subtract(wide, top, out=wide, where=top > -np.inf)
+def _less_top(scores: Array, entries: int) -> Floats:
+    """Return rows of so many entries, each less its largest, in float64 and in one shape again."""
+    rows = scores.astype(np.float64).reshape(-1, entries)
+    top = _tops(rows)
+    rows -= np.where(top > -np.inf, top, 0.0)[:, None]
+    return rows.reshape(scores.shape)
 
 
-def _largest(tables: Array) -> Array:
-    """Return the largest entry of each table, (n,); of one table (1,)."""
-    rows = tables.reshape(-1, tables.shape[-2] * tables.shape[-1])
+def _tops(rows: Array) -> Array:
+    """Return the largest entry of each row, (n,)."""
     if not 0 < rows.shape[1] <= _FEW:
         return rows.max(axis=1, initial=-np.inf)
     most = rows[:, 0].copy()
