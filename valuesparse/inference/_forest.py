@@ -282,6 +282,8 @@ def entropies(
     below one nat and relative above; else the same of scores in float64 whose largest are 0; else
     label by label, in logarithms.
     """
+    if model.n_labels == 1:  # nothing to round
+        return np.zeros(model.forest.shape[2])
     value, lost = _differences(model, threads, marginals, fill, unseen)
     if lost.any():
         near = _centred(model)
