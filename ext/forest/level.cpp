@@ -141,7 +141,7 @@ static double peak_of(int64_t iterations) {
     for (int i = 0; i < kChains; ++i) a[i] = V::set1(T(1e-3) * T(i));
     const V x = V::set1(T(0.999)), y = V::set1(T(1e-3));
     for (int64_t i = 0; i < iterations; ++i) {
-        for (int j = 0; j < kChains; ++j) a[j] = V::fma(a[j], x, y);
+        each<kChains>([&](auto j) VS_INLINE_LAMBDA { a[j] = V::fma(a[j], x, y); });
     }
     volatile T keep = T(0);
     for (int j = 0; j < kChains; ++j) keep = keep + a[j].hsum();
