@@ -72,14 +72,18 @@ class Run:
         count = self.timed if timed else self.sentences
         return first(evaluation_file(self.treebanks, language), count)
 
-    def row(self, step: str, table: str, name: str, measure: Callable[[], Row]) -> Row:
+    def row(
+        self, step: str, table: str, name: str, measure: Callable[[], Row], drawn: bool = False
+    ) -> Row:
         """Return a row; measured now where it is not there and this is the step.
 
         It is empty where it cannot be measured, which is not kept: it may be possible later.
+        A row of `drawn` scores depends on no treebank.
         """
         path = self.work / "rows" / f"{table}.json"
         rows: dict[str, Row] = json.loads(path.read_text()) if path.exists() else {}
-        name = f"{name}, trained on {self.size}, {step} of {self._some(step)}"
+        if not drawn:
+            name = f"{name}, trained on {self.size}, {step} of {self._some(step)}"
         if step in self.steps and (self.again or name not in rows):
             found = measure()
             if not found:
@@ -156,8 +160,10 @@ def alternating(calls: dict[str, Callable[[], object]], samples: int) -> dict[st
     return {name: float(np.median(times)) for name, times in took.items()}
 
 
-def publish(run: Run, name: str, rows: Sequence[Row], *packages: str) -> None:
-    """Write rows as CSV and print them as a table.
+def publish(
+    run: Run, name: str, rows: Sequence[Row], *packages: str, about: str | None = None
+) -> None:
+    """Write rows as CSV and print them as a table, under what is `about` them.
 
     None is what was not measured, a key that is missing what a row does not have.
     """
@@ -169,7 +175,7 @@ def publish(run: Run, name: str, rows: Sequence[Row], *packages: str) -> None:
         writer.writeheader()
         writer.writerows(rows)
     temporary.replace(run.out / f"{name}.csv")
-    print(f"\n{name}\n{run.about(*packages)}\n")
+    print(f"\n{name}\n{about or run.about(*packages)}\n")
     print("| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|")
     for row in rows:
         print("| " + " | ".join(cell(row.get(key, "–")) for key in columns) + " |")

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from _wanted import wanted
+
 from valuesparse.cli._features import shape
 from valuesparse.cli._training import train_crf
 from valuesparse.io import CrfsuiteModel, read_crfsuite
@@ -76,6 +78,16 @@ def read_conll(path: Path, word: int, tag: int) -> Iterator[tuple[list[str], lis
         yield words, tags
 
 
+def conll_file(path: Path, option: str) -> Path:
+    """Return the file that --train or --test names; where there is none, end the script."""
+    return wanted(
+        path,
+        "the default input is English-EWT of Universal Dependencies "
+        "(https://github.com/UniversalDependencies/UD_English-EWT); give its "
+        f"{option.removeprefix('--')} file, or any in CoNLL format, with {option}",
+    )
+
+
 def attributes(words: list[str]) -> list[list[str]]:
     """Return the attributes of each word: itself, its ends, its shape and its neighbours."""
     padded = ["<s>", *words, "</s>"]
@@ -109,14 +121,7 @@ def load(
     cache : Path
         Folder for trained models.
     """
-    for option, file in (("--train", train), ("--test", test)):
-        if not file.is_file():
-            raise SystemExit(
-                f"{file} does not exist. The default input is English-EWT of Universal "
-                "Dependencies (https://github.com/UniversalDependencies/UD_English-EWT): give its "
-                f"{'train' if option == '--train' else 'test'} file, or any in CoNLL format, with "
-                f"{option}"
-            )
+    train, test = conll_file(train, "--train"), conll_file(test, "--test")
     digest = hashlib.sha256(train.read_bytes()).hexdigest()[:16]
     path = cache / f"{train.stem.split('.')[0]}-{word}-{tag}-v{VERSION}-{digest}.crfsuite"
     if not path.exists():

@@ -1,4 +1,7 @@
-"""The treebanks that parsers are measured on, and parsers trained on them, once."""
+"""The treebanks that parsers are measured on, and parsers trained on them, once.
+
+docs/reproductions.md says where each comes from, and how it was made.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from _wanted import wanted
+
 from valuesparse.parsing import Parser, Sentence, load, read_conll, train
+
+#: The end of a hint.
+ORIGIN = "docs/reproductions.md says where the treebanks come from"
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,7 @@ def evaluation_file(folder: Path, language: str, part: str = "test") -> Path:
 
 def first(path: Path, count: int | None, longest: int | None = None, **how: Any) -> list[Sentence]:
     """Return the first sentences of a file, of `longest` words at most; None: no limit."""
+    wanted(path, f"give a folder that has it as TREEBANKS; {ORIGIN}")
     short = (s for s in read_conll(path, **how) if longest is None or len(s) <= longest)
     return list(islice(short, count))
 

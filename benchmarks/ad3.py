@@ -17,10 +17,12 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import scipy.optimize
 from _machine import describe, pinned, require_quiet
+from _wanted import wanted
 
 import valuesparse as vs
 
@@ -69,6 +71,8 @@ def drawn(options: argparse.Namespace) -> Iterator[tuple[int, vs.FactorGraph]]:
 
 def trained(options: argparse.Namespace) -> Iterator[tuple[int, vs.FactorGraph]]:
     """Yield the words and the graph of a parser's sentences: of each length in turn."""
+    wanted(Path(options.parser), "--parser names the file of a trained parser")
+    wanted(Path(options.treebank or "--treebank"), "--treebank names a CoNLL-U file")
     parser = vs.parsing.load(options.parser)
     read = list(vs.parsing.read_conll(options.treebank))
     for n in options.words:

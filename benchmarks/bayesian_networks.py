@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 from _machine import describe
+from _wanted import named
 
 import valuesparse as vs
 
@@ -134,6 +135,8 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=7)
     parser.add_argument("--rows", type=int, default=10_000)
     options = parser.parse_args()
+    if options.only != "bif":
+        named(parser, "--networks", options.networks, [p.name.split(".")[0] for p in networks()])
     print(*describe(("pyagrum", "pgmpy")), "", sep="\n")
     if options.only != "many":
         with tempfile.TemporaryDirectory() as folder:

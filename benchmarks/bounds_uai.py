@@ -1,9 +1,9 @@
 """UAI instances that have a reference, without exact inference: answers, convergence and bounds.
 
-``python bounds_uai.py FOLDER... [--out FILE]`` reads every NAME.uai with its NAME.uai.evid,
-NAME.uai.PR (log10 of Z) and, where there is one, NAME.uai.MAR (marginals). For each it shows what
-`infer` answers when exact tables get no memory, and the bounds of `bounds.log_z(exact=False)`: do
-they hold, how far apart are they, how long do they take.
+``python benchmarks/bounds_uai.py FOLDER... [--out FILE]`` reads every NAME.uai with its
+NAME.uai.evid, NAME.uai.PR (log10 of Z) and, where there is one, NAME.uai.MAR (marginals). For each
+it shows what `infer` answers when exact tables get no memory, and the bounds of
+`bounds.log_z(exact=False)`: do they hold, how far apart are they, how long do they take.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from _tables import write_csv
+from _wanted import named, wanted
 
 import valuesparse as vs
 
@@ -100,23 +101,29 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=50)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    rows = []
+    found = []
     for folder in args.folders:
-        for path in sorted(folder.glob("*.uai")):
-            if args.only and path.stem not in args.only:
-                continue
-            r = row(path, args.i_bound, args.iterations)
-            rows.append(r)
-            print(
-                f"{r.instance:20} n={r.variables:5} ref={r.reference:11.4f} "
-                f"[{r.lower:11.4f} {r.lower_method:>21}, {r.upper:11.4f} {r.upper_method:>13}] "
-                f"{r.seconds:6.1f} s {'' if r.holds else 'VIOLATED'} {r.answer} "
-                f"{'converged' if r.converged else 'not converged'}, mean error "
-                f"{r.mean_error:.4f}, [{r.answer_lower:.4f}, {r.answer_upper:.4f}], "
-                f"{r.answer_seconds:.2f} s",
-                flush=True,
-            )
-    if args.out and rows:
+        paths = sorted(wanted(folder, "give folders of UAI instances").glob("*.uai"))
+        if not paths:
+            parser.error(f"{folder} has no file that ends in .uai")
+        found += paths
+    named(parser, "--only", args.only or (), [path.stem for path in found])
+    rows = []
+    for path in found:
+        if args.only and path.stem not in args.only:
+            continue
+        r = row(path, args.i_bound, args.iterations)
+        rows.append(r)
+        print(
+            f"{r.instance:20} n={r.variables:5} ref={r.reference:11.4f} "
+            f"[{r.lower:11.4f} {r.lower_method:>21}, {r.upper:11.4f} {r.upper_method:>13}] "
+            f"{r.seconds:6.1f} s {'' if r.holds else 'VIOLATED'} {r.answer} "
+            f"{'converged' if r.converged else 'not converged'}, mean error "
+            f"{r.mean_error:.4f}, [{r.answer_lower:.4f}, {r.answer_upper:.4f}], "
+            f"{r.answer_seconds:.2f} s",
+            flush=True,
+        )
+    if args.out:
         write_csv(rows, args.out)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import sklearn_crfsuite
 from _machine import describe, require_quiet
-from _tagging import CACHE, TEST, TRAIN, attributes, read_conll
+from _tagging import CACHE, TEST, TRAIN, attributes, conll_file, read_conll
 from crf_tagger import alternate, pinned, train
 
 from valuesparse.crf import CRF
@@ -26,10 +26,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--sentences", type=int, default=400)
     parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args(arguments)
+    test = conll_file(options.test, "--test")
     if not options.model.exists():
-        train(options.model, options.train)
+        train(options.model, conll_file(options.train, "--train"))
     require_quiet(options.allow_busy)
-    X = [attributes(words) for words, _ in read_conll(options.test, 1, 4)][: options.sentences]
+    X = [attributes(words) for words, _ in read_conll(test, 1, 4)][: options.sentences]
     n = sum(map(len, X))
     ours = CRF(model_filename=options.model, threads=1)
     theirs = sklearn_crfsuite.CRF(model_filename=str(options.model))

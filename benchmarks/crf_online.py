@@ -16,7 +16,7 @@ from typing import Any
 
 import pycrfsuite
 from _machine import describe, require_quiet
-from _tagging import TRAIN
+from _tagging import TRAIN, conll_file
 from crf_training import english, fill
 
 from valuesparse.crf.crfsuite import Trainer
@@ -58,9 +58,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--allow-busy", action="store_true", help="measure in spite of neighbours")
     options = parser.parse_args()
+    lessons = conll_file(options.train, "--train")
     print(*describe(("python-crfsuite",)), sep="\n")
     require_quiet(options.allow_busy)
-    data = english(options.train)
+    data = english(lessons)
     for algorithm in options.algorithms:
         params: dict[str, Any] = {"max_iterations": options.passes}
         if algorithm == "l2sgd":

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from _machine import describe
+from _wanted import wanted
 
 from valuesparse.crf.crfsuite import Tagger, Trainer
 from valuesparse.parsing import read_conll
@@ -99,8 +100,8 @@ def main() -> None:
     parser.add_argument("--hidden", type=float, default=0.5)
     parser.add_argument("--seeds", type=int, default=1, help="ways to hide; the mean counts")
     args = parser.parse_args()
-    train: Data = list(load(args.train))[: args.sentences]
-    test: Data = list(load(args.test))
+    train: Data = list(load(wanted(args.train, "give a CoNLL-U file as TRAIN")))[: args.sentences]
+    test: Data = list(load(wanted(args.test, "give a CoNLL-U file as TEST")))
     print("\n".join(describe()))
     hidings = []
     for seed in range(args.seeds):
@@ -112,6 +113,9 @@ def main() -> None:
         for name in args.constraints:
             constraints = None if name == "none" else name
             for what in ("full", "partial", "partial, all states", "dropped"):
+                if what == "dropped" and not all(whole):
+                    print(f"{algorithm} {name} {what}: no sentence is without a hidden label")
+                    continue
                 started = time.perf_counter()
                 scores = [
                     100.0 * accuracy(

@@ -1,6 +1,6 @@
 """Living CRF taggers side by side: training, tagging and marginals from the same lists of str.
 
-    pip install python-crfsuite chaine crfsuite crfs
+    pip install python-crfsuite chaine crfsuite crfs     # or '.[bench]', which has them
     python benchmarks/crf_rivals.py [--sentences N] [--plot taggers.png]
 
 Every package trains by L-BFGS with the same penalty, iterations and sentences, and tags the whole
@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 from _machine import describe, pinned, require_quiet
-from _tagging import TEST, TRAIN, attributes, read_conll
+from _tagging import TEST, TRAIN, attributes, conll_file, read_conll
 
 import valuesparse as vs
 
@@ -182,6 +182,8 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, help="PNG to draw")
     parser.add_argument("--allow-busy", action="store_true", help="only warn on a busy machine")
     options = parser.parse_args()
+    conll_file(options.train, "--train")
+    conll_file(options.test, "--test")
     require_quiet(options.allow_busy)
     print(*describe(tuple(kind.package for kind in RIVALS)), sep="\n")
     vs.set_num_threads(1)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pycrfsuite
 from _machine import cores, describe, require_quiet
-from _tagging import CACHE, TEST, TRAIN, attributes, read_conll
+from _tagging import CACHE, TEST, TRAIN, attributes, conll_file, read_conll
 
 from valuesparse.crf import crfsuite
 
@@ -97,10 +97,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--document", type=int, default=300, help="tokens")
     parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args(arguments)
+    test = conll_file(options.test, "--test")
     if not options.model.exists():
-        train(options.model, options.train)
+        train(options.model, conll_file(options.train, "--train"))
     require_quiet(options.allow_busy)
-    sentences = [attributes(words) for words, _ in read_conll(options.test, 1, 4)]
+    sentences = [attributes(words) for words, _ in read_conll(test, 1, 4)]
     sentences = sentences[: options.sentences]
     n = sum(map(len, sentences))
     theirs, ours = pycrfsuite.Tagger(), crfsuite.Tagger()

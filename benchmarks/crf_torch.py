@@ -16,13 +16,18 @@ import sys
 from collections.abc import Callable
 
 import numpy as np
-import torch
-import torchcrf
 from _machine import describe, pinned, require_quiet
+from _wanted import bench
 from paired import alternate
 from rivals import Prepared
 
-from valuesparse.torch import CRF
+try:
+    import torch
+    import torchcrf
+
+    from valuesparse.torch import CRF
+except ImportError as missing:
+    raise bench(missing) from None
 
 SHAPES = {"ragged": (5, 50), "full": (30, 30)}
 

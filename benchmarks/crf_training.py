@@ -19,7 +19,7 @@ from typing import Any
 
 import pycrfsuite
 from _machine import cores, describe, require_quiet
-from _tagging import TEST, TRAIN, attributes, read_conll
+from _tagging import TEST, TRAIN, attributes, conll_file, read_conll
 
 from valuesparse.cli._corpus import load_hkcancor, split
 from valuesparse.cli._features import cantonese_attributes
@@ -83,6 +83,9 @@ def main() -> None:
     parser.add_argument("--ours-only", action="store_true")
     parser.add_argument("--allow-busy", action="store_true", help="measure in spite of neighbours")
     options = parser.parse_args()
+    if options.corpus == "english":
+        conll_file(options.train, "--train")
+        conll_file(options.test, "--test")
     print(*describe(), sep="\n")
     require_quiet(options.allow_busy)
     if options.corpus == "english":

@@ -5,6 +5,7 @@ python benchmarks/draw_methods.py
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import matplotlib
@@ -55,6 +56,7 @@ KEY = [(0.4, "answer", "exact"), (1.9, "proof", "proved"), (3.6, "approximate", 
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     figure, axes = pyplot.subplots(figsize=(12, 7))
     for start, end, label in ARROWS:
         x0, y0, x1, y1 = *BOXES[start][:2], *BOXES[end][:2]

@@ -5,6 +5,7 @@ python benchmarks/draw_speed.py
 
 from __future__ import annotations
 
+import argparse
 import re
 from pathlib import Path
 
@@ -94,6 +95,7 @@ def rivals() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     chains()
     junction_trees()
     rivals()

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from _machine import describe
+from _wanted import named
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -66,6 +67,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="names of calls; by default all")
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
+    named(parser, "call", options.names, dict.fromkeys(what for what, _ in NAMES))
     print(*describe(()), sep="\n")
     print(
         f"{'call':30} {'threads':>7} {'Ctrl-C, ms':>11} {'worst':>7} {'deadline late by, ms':>21}"

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 from _machine import cores, describe
+from _wanted import named
 
 import valuesparse as vs
 from valuesparse.inference._snapshots import snapshot_of
@@ -222,6 +223,7 @@ def main() -> None:
     parser.add_argument("--no-rivals", action="store_true")
     parser.add_argument("--pgmpy", action="store_true")
     options = parser.parse_args()
+    named(parser, "network", options.networks, LIBDAI)
     print(*describe(("pyagrum", "pgmpy")), sep="\n")
     if options.pgmpy:
         pgmpy_table(options.networks, options.repeats)

@@ -38,6 +38,8 @@ from _costs import fastest
 from _counted import Counted, Sentences
 from _machine import describe
 from _tagging import DATA, attributes, read_conll
+from _treebanks import ORIGIN
+from _wanted import wanted
 from threadpoolctl import threadpool_limits
 
 import valuesparse as vs
@@ -64,9 +66,7 @@ FEWER = ("en_ewt XPOS, 45", "en_ewt XPOS", "nl_alpino XPOS, 96")
 
 def sentences(name: str, column: int | None) -> Sentences:
     """Return the words and labels of each sentence of a file."""
-    path = DATA / f"{name}.conllu.gz"
-    if not path.is_file():
-        raise SystemExit(f"{path} does not exist: the treebanks lie beside the repository")
+    path = wanted(DATA / f"{name}.conllu.gz", f"treebanks lie beside the repository; {ORIGIN}")
     if column is not None:
         return list(read_conll(path, 1, column))
     both = zip(read_conll(path, 1, 3), read_conll(path, 1, 5), strict=True)
@@ -155,6 +155,8 @@ def trained(name: str, iterations: int, tol: float | None, kept: Path | None) ->
     if kept is not None and (kept / file).is_file():
         print(f"\n{name}: trained before")
         return read_crfsuite(kept / file)
+    if kept is not None:
+        kept.mkdir(parents=True, exist_ok=True)  # now, and not when training is done
     train, _ = train_and_test(name, 0)
     params = {"max_iterations": iterations, "c2": 0.1}
     trainer = Trainer("lbfgs", params, verbose=False, threads=1, tol=tol)

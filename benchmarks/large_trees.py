@@ -92,6 +92,7 @@ def main() -> None:
     if kept is None or not kept.is_file():
         fitted = table_of(lessons, model, 18)
         if kept is not None:
+            kept.parent.mkdir(parents=True, exist_ok=True)
             np.save(kept, fitted)
     else:
         fitted = np.load(kept)

@@ -9,6 +9,7 @@ once. Schedules: messages an edge to 1e-6 on 30 x 30 grids of mixed couplings up
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import time
 from collections.abc import Callable
@@ -92,6 +93,7 @@ def schedules() -> None:
 
 def main() -> None:
     """Print the table."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     rng = np.random.default_rng(0)
     for side, most in ((64, 400), (512, 40)):
         graph = ising(side, rng)

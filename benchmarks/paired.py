@@ -9,8 +9,9 @@ of a module in ``rivals/``, with options after a colon: ``threads``, ``dtype`` a
 ``zeta``. The input is random, the test sentences of a part-of-speech tagger (``--input tagger``;
 ``--train`` and ``--test`` name the files, by default English-EWT of Universal Dependencies with 49
 tags), or an ``.npz`` file with ``unary``, ``transition`` and ``lengths``. Each sample repeats the
-call until it is long enough to be timed, A and B take turns, and the medians are compared. With one
-thread on both sides the process is pinned to one core.
+call until it is long enough to be timed, and A and B take turns. Times are medians; the ratio is
+the median of those of neighbouring samples. With one thread on both sides the process is pinned to
+one core.
 """
 
 from __future__ import annotations
@@ -28,22 +29,22 @@ import numpy as np
 import rivals
 from _inputs import Batch, random_batch
 from _machine import describe, pinned, require_quiet
+from _wanted import named, wanted
+
+#: Samples of each side.
+LEAST = 7
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Medians over alternating samples, in seconds per call, and the spread of their ratio."""
+    """Medians over alternating samples, in seconds per call, and of A over B with its quartiles."""
 
     a: float
     b: float
     low: float
+    ratio: float
     high: float
     samples: int
-
-    @property
-    def ratio(self) -> float:
-        """How many times faster B is than A."""
-        return self.a / self.b
 
 
 def alternate(
@@ -67,10 +68,10 @@ def alternate(
     Returns
     -------
     Timing
-        Medians, and the quartiles of the ratio of neighbouring samples.
+        Medians, and the median and quartiles of the ratio of neighbouring samples.
     """
-    if samples < 7:
-        raise ValueError(f"samples = {samples}: give at least 7")
+    if samples < LEAST:
+        raise ValueError(f"samples = {samples}: give at least {LEAST}")
     calls = [_calls_per_sample(side.call, sample_seconds) for side in (a, b)]
     times = np.empty((samples, 2))
     collecting = gc.isenabled()
@@ -84,9 +85,9 @@ def alternate(
     finally:
         if collecting:
             gc.enable()
-    low, high = np.quantile(times[:, 0] / times[:, 1], (0.25, 0.75))
+    low, ratio, high = np.quantile(times[:, 0] / times[:, 1], (0.25, 0.5, 0.75))
     median_a, median_b = np.median(times, axis=0)
-    return Timing(float(median_a), float(median_b), float(low), float(high), samples)
+    return Timing(*map(float, (median_a, median_b, low, ratio, high)), samples)
 
 
 def _calls_per_sample(call: Callable[[], object], seconds: float) -> int:
@@ -130,6 +131,7 @@ def load_batch(options: argparse.Namespace) -> Batch:
         tagging = _tagging.load_chosen(options)
         unary, lengths = tagging.model.unary_batch(tagging.sentences)
         return Batch(tagging.name, unary, tagging.model.transition, lengths)
+    wanted(Path(source), "--input is 'tagger' or names an .npz file")
     with np.load(source, allow_pickle=False) as data:
         return Batch(Path(source).stem, data["unary"], data["transition"], data["lengths"])
 
@@ -146,6 +148,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--allow-busy", action="store_true", help="run on a busy machine")
     _tagging.add_arguments(parser)
     options = parser.parse_args(arguments)
+    sides = [parse_side(side)[0] for side in (options.a, options.b)]
+    named(parser, "rival", sides, rivals.RIVALS)
+    if options.samples < LEAST:
+        parser.error(f"--samples {options.samples}: give at least {LEAST}")
 
     require_quiet(options.allow_busy)
     if options.input:

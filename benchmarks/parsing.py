@@ -4,8 +4,9 @@
 
 A batch of sentences of one length goes in, marginals of arcs or the best heads come out. numpy and
 ufal's package take a sentence at a time, in their layout, prepared before; torch-struct takes the
-batch. Medians of alternating samples, and the quartiles of their ratio. Beside them stand times of
-what has no rival: grandparents, and the graph of a sentence.
+batch. Medians of alternating samples; the ratio is the median of those of neighbouring samples,
+with its quartiles. Beside them stand times of what has no rival: grandparents, and the graph of a
+sentence.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from _machine import describe, pinned, require_quiet
-from paired import alternate
+from paired import LEAST, alternate
 from rivals import Prepared
 from rivals.dependency_trees import inside_outside, matrix_tree
 
@@ -150,6 +151,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--samples", type=int, default=9)
     parser.add_argument("--allow-busy", action="store_true", help="run on a busy machine")
     options = parser.parse_args(arguments)
+    if options.samples < LEAST:
+        parser.error(f"--samples {options.samples}: give at least {LEAST}")
     require_quiet(options.allow_busy)
     print(*describe(PACKAGES), sep="\n")
     print(f"batches of {options.sentences} sentences, one thread, microseconds a sentence\n")

@@ -21,24 +21,28 @@ import rs10_figure1
 import rs10_tables
 import rsm10_figure2
 import rsm10_table1
-from _machine import pinned
+from _machine import describe, pinned
 from _reproduction import Row, Run, arguments, publish, run_of
+from paired import LEAST
 
 
 def trees(run: Run) -> None:
     """Time sums and maxima over trees against numpy, ufal.chu-liu-edmonds and torch-struct."""
+    samples = max(LEAST, run.samples)
 
     def measure(words: int) -> Row:
         with pinned(0):
-            return {"rows": list(parsing.against(words, parsing.BATCH, max(7, run.samples)))}
+            return {"rows": list(parsing.against(words, parsing.BATCH, samples))}
 
     rows = []
     for words in parsing.LENGTHS:
         name = f"{words} words, rivals: {', '.join(installed())}"
-        found = run.row("times", "trees", name, lambda words=words: measure(words))
+        found = run.row("times", "trees", name, lambda words=words: measure(words), drawn=True)
         rows += found.get("rows", [])
     if rows and "tables" in run.steps:
-        publish(run, "trees-rivals", rows, *parsing.PACKAGES)
+        drawn = f"batches of {parsing.BATCH} sentences with drawn scores, one thread"
+        about = "\n".join([*describe(parsing.PACKAGES), drawn])
+        publish(run, "trees-rivals", rows, about=about)
 
 
 def installed() -> list[str]:

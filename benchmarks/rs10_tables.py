@@ -172,14 +172,16 @@ def line(configuration: str, row: Row, took: Row) -> Row:
     return found
 
 
-def without_features(row: Row, took: Row, configuration: str) -> float | None:
-    """Return the ratio to full belief propagation, features of pairs taken off on both sides."""
+def without_features(row: Row, took: Row, configuration: str) -> float | str | None:
+    """Return the ratio to full belief propagation, features of pairs taken off on both sides.
+
+    It is a dash where they are reckoned at more than the whole, as in small runs.
+    """
     if not row or not took:
         return None
     pairs = took["features"] - took["features of arcs"]
-    own = took[configuration] - row["scored"] * pairs
-    ratio: float = (took[FULL] - pairs) / own
-    return ratio if own > 0 else None
+    own, full = took[configuration] - row["scored"] * pairs, took[FULL] - pairs
+    return full / own if own > 0 and full > 0 else "–"
 
 
 def make(run: Run) -> None:

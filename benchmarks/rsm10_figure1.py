@@ -9,8 +9,8 @@ Size: share of the edges. Error: mean over pixels of |p − p of the whole graph
 the whole graph over that of `select` (seed, gains, choice, part), graphs built anew for each, the
 methods in turn, one thread; the ratio of sums over all images.
 
-``python rsm10_figure1.py --images FOLDER`` runs all of it; with ``--alphas`` some of it, and rows
-for other α stay as they are in the CSV.
+``python benchmarks/rsm10_figure1.py`` runs all of it; with ``--alphas`` some of it, and rows
+for other α stay as they are in the CSV. ``--images`` names the folder of the two images.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import matplotlib as mpl
 import numpy as np
 from _machine import describe
 from _tables import write_csv
+from _wanted import wanted
 
 import valuesparse as vs
 from valuesparse.factors import Features
@@ -36,6 +37,7 @@ import matplotlib.pyplot as plt
 
 SIDE = 64
 PIXELS = SIDE * SIDE
+IMAGES = Path(__file__).resolve().parents[2] / "shared" / "data" / "denoise"
 ALPHAS = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 REFERENCE = 5.0
 SAME = np.eye(2, dtype=bool)
@@ -65,10 +67,12 @@ def drawn() -> list[np.ndarray]:
 
 def images(folder: Path) -> list[np.ndarray]:
     """Return the four images, pixels ±1."""
-    grey = np.load(folder / "pmtk_letterA_128x128_gray.npy").astype(float)
+    files = [folder / name for name in ("pmtk_letterA_128x128_gray.npy", "ugm_X_32x32.npy")]
+    grey, cross = (np.load(wanted(file, "--images names its folder")) for file in files)
+    grey = grey.astype(float)
     small = grey.reshape(SIDE, 2, SIDE, 2).mean(axis=(1, 3))
     letter_a = np.where(small > small.mean(), 1.0, -1.0)
-    letter_x = np.kron(2.0 * np.load(folder / "ugm_X_32x32.npy") - 1.0, np.ones((2, 2)))
+    letter_x = np.kron(2.0 * cross - 1.0, np.ones((2, 2)))
     return [letter_a, letter_x, *drawn()]
 
 
@@ -190,7 +194,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--images", type=Path, default=Path("../../shared/data/denoise"))
+    parser.add_argument("--images", type=Path, default=IMAGES)
     parser.add_argument("--out", type=Path, default=Path("rsm10-figure1"))
     parser.add_argument("--versions", type=int, default=50, help="of each image")
     parser.add_argument("--alphas", type=float, nargs="*", default=ALPHAS)

@@ -22,7 +22,8 @@ import numpy as np
 from _inputs import SENTENCE_LENGTHS
 from _machine import cores, describe, require_quiet
 from _tagging import DATA, attributes, read_conll
-from _treebanks import evaluation_file, first, lessons_file
+from _treebanks import ORIGIN, evaluation_file, first, lessons_file
+from _wanted import wanted
 from islands import scores, tree
 from loopy import mixed
 from roofline import bandwidth
@@ -122,7 +123,8 @@ def dependency_trees() -> Named:
 
 def treebank(folder: Path) -> Named:
     """Questions about text: training, tagging, parsing."""
-    lines = list(read_conll(folder / "en_ewt-train.conllu.gz", 1, 4))
+    english = wanted(lessons_file(folder, "English"), f"--treebanks names its folder; {ORIGIN}")
+    lines = list(read_conll(english, 1, 4))
     data = [(attributes(words), tags) for words, tags in lines]
     path = Path(tempfile.mkdtemp()) / "tagger"
 

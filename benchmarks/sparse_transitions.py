@@ -6,6 +6,7 @@ has no default. Medians of alternating runs, one thread.
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import time
 
@@ -17,6 +18,7 @@ import valuesparse as vs
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     print("\n".join(describe()))
     rng, k = np.random.default_rng(0), 1000
     pairs = sparse.random_array((k, k), density=0.01, rng=rng, format="csr").tolil()

@@ -18,6 +18,8 @@ import rivals
 from _inputs import LABELS, random_batch
 from _machine import cores, describe
 
+pytest.importorskip("pytest_benchmark", reason="needs pytest-benchmark: the extra bench")
+
 # Rivals warn about this and that when they are imported and called; it is not our business here.
 pytestmark = pytest.mark.filterwarnings("ignore")
 

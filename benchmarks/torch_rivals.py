@@ -21,12 +21,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import hmm
-import hmmlearn.hmm
 import numpy as np
-import torch
 from _machine import describe
-from threadpoolctl import threadpool_limits
+from _wanted import bench, wanted
+
+try:
+    import hmm
+    import hmmlearn.hmm
+    import torch
+    from threadpoolctl import threadpool_limits
+except ImportError as missing:
+    raise bench(missing) from None
 
 import valuesparse as vs
 import valuesparse.hmm
@@ -238,6 +243,8 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=5)
     parser.add_argument("--runs", type=int, default=7)
     options = parser.parse_args()
+    for path in options.networks:
+        wanted(path, "--networks names BIF files")
     warnings.simplefilter("ignore")  # of PyTorch, about names it has deprecated
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from _machine import describe
+from _wanted import wanted
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -29,6 +30,7 @@ def main() -> None:
     arguments.add_argument("file", type=Path)
     arguments.add_argument("--rounds", type=int, default=7)
     given = arguments.parse_args()
+    wanted(given.file, "give a CoNLL-U file")
     print(*describe(()), sep="\n")
     tracemalloc.start()
     sentences = list(read_conll(given.file))

@@ -38,39 +38,56 @@ class Entropies {
         each_piece("entropies", c_, {threads, control_}, [&](int64_t s, int64_t last, bool caller) {
             Ticker ticker = ticker_of(caller);
             CountedLabels one, other;
+            Workspace work;
             for (; s < last; ++s) {
-                if (wanted_[s] && !chain(s, ticker, one, other)) return;
+                if (wanted_[s] && !chain(s, ticker, one, other, work)) return;
             }
         });
     }
+    // Each node once all of its children have sent. Layouts stand in another order: they turn deep
+    // trees.
     void trees() const {
         const Layout& order = *m_.layout;
+        const int64_t n = c_.n_positions;
         Ticker ticker = ticker_of(true);
-        std::vector<std::unique_ptr<CountedLabels>> open(
-            at(c_.n_positions));  // those that are under way
+        Workspace work;
+        std::vector<std::unique_ptr<CountedLabels>> open(at(n)), spare;
         const auto labels = [&](int64_t i) -> CountedLabels& {
-            if (!open[at(i)]) {
-                open[at(i)].reset(new CountedLabels());
-                begin(i, {m_.parent[i], 0, nullptr, nullptr}, *open[at(i)]);
-            }
-            return *open[at(i)];
+            std::unique_ptr<CountedLabels>& own = open[at(i)];
+            if (own) return *own;
+            if (spare.empty()) spare.emplace_back(new CountedLabels());
+            own = std::move(spare.back());
+            spare.pop_back();
+            begin(i, {m_.parent[i], 0, nullptr, nullptr}, *own);
+            return *own;
         };
-        for (int64_t slot = c_.n_positions; slot-- > 0;) {
-            const int64_t i = order.node[at(slot)], tree = order.tree[at(slot)];
-            if (!wanted_[tree]) continue;
-            const int64_t parent = m_.parent[i];
-            if (parent < 0) {
-                value_[tree] = root(labels(i));
-            } else {
-                send(labels(i), table_of(m_, i), labels(parent));
+        std::vector<int32_t> waiting(at(n), 0);  // for so many children; -1: has sent
+        for (int64_t i = 0; i < n; ++i) {
+            if (m_.parent[i] >= 0) ++waiting[at(m_.parent[i])];
+        }
+        for (int64_t i = n; i-- > 0;) {
+            for (int64_t v = i, parent; v >= 0 && waiting[at(v)] == 0; v = parent) {
+                parent = m_.parent[v];
+                waiting[at(v)] = -1;
+                if (parent >= 0) --waiting[at(parent)];
+                const int64_t tree = order.tree[at(order.slot[at(v)])];
+                if (!wanted_[tree]) continue;
+                if (parent < 0) {
+                    value_[tree] = root(labels(v), work);
+                } else {
+                    send(labels(v), table_of(m_, v), labels(parent), work);
+                }
+                spare.push_back(std::move(open[at(v)]));
+                if (!ticker.go_on()) return;
             }
-            if (!ticker.go_on()) return;
-            open[at(i)].reset();
         }
     }
 
   private:
     using Ticker = VS_NS::Ticker;
+    struct Workspace {
+        std::vector<double> row, sent;
+    };
     static constexpr double kLeast = 1e-30, kNever = -std::numeric_limits<double>::infinity();
     static constexpr double kFarBelow = 80.0;  // shares of less than exp of that are left out, too
 
@@ -94,13 +111,14 @@ class Entropies {
         own.below.assign(own.label.size(), 0.0);
     }
     // False: cancelled.
-    bool chain(int64_t s, Ticker& ticker, CountedLabels& own, CountedLabels& after) const {
+    bool chain(int64_t s, Ticker& ticker, CountedLabels& own, CountedLabels& after,
+               Workspace& work) const {
         const int64_t first = c_.offset[s], end = c_.offset[s + 1];
         value_[s] = 0.0;
         for (int64_t i = end; i-- > first; std::swap(own, after)) {
             begin(i, position_of(c_, s, i), own);
-            if (i + 1 < end) send(after, position_of(c_, s, i + 1).table, own);
-            if (i == first) value_[s] = root(own);
+            if (i + 1 < end) send(after, position_of(c_, s, i + 1).table, own, work);
+            if (i == first) value_[s] = root(own, work);
             if (!ticker.go_on()) return false;
         }
         return true;
@@ -122,9 +140,12 @@ class Entropies {
         }
     }
     // Adds what `child` sends to each label of `parent`.
-    void send(const CountedLabels& child, int64_t table, CountedLabels& parent) const {
+    void send(const CountedLabels& child, int64_t table, CountedLabels& parent,
+              Workspace& work) const {
         const size_t n = parent.label.size();
-        std::vector<double> row(child.label.size()), sent(n);
+        std::vector<double>&row = work.row, &sent = work.sent;
+        row.resize(child.label.size());
+        sent.resize(n);
         double top = kNever;
         for (size_t i = 0; i < n; ++i) {
             read_row(table, parent.label[i], child.label, row.data());
@@ -136,10 +157,10 @@ class Entropies {
         // Only differences count, and these keep their digits.
         for (size_t i = 0; i < n; ++i) parent.weight[i] += top > kNever ? sent[i] - top : kNever;
     }
-    double root(const CountedLabels& own) const {
-        std::vector<double> row(own.label.size(), 0.0);
+    double root(const CountedLabels& own, Workspace& work) const {
+        work.row.assign(own.label.size(), 0.0);
         double entropy;
-        summed(own, row, &entropy);
+        summed(own, work.row, &entropy);
         return entropy;
     }
     // log sum_b exp(row(b) + w(b)), and the entropy of b and of all below it.

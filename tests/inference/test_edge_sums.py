@@ -227,3 +227,69 @@ def test_entropies_in_logarithms_of_lists(monkeypatch: pytest.MonkeyPatch) -> No
             np.testing.assert_allclose(
                 vs.infer(tree).entropy(), vs.infer(whole).entropy(), rtol=1e-9, atol=1e-25
             )
+
+
+@pytest.mark.parametrize("n", [128, 129, 132, 300, 5000])
+def test_entropies_of_deep_trees(n: int) -> None:
+    """A layout turns them; sums go from the children of the model to their parents."""
+    rng = np.random.default_rng(n)
+    unary, table = rng.normal(size=(n, 3)) * 100, rng.normal(size=(3, 3)) * 100
+    want = vs.infer(vs.Chain(unary, table)).entropy()
+    for turn in (np.arange(n), rng.permutation(n)):
+        parent = np.full(n, -1)
+        parent[turn[1:]] = turn[:-1]
+        rows = np.empty_like(unary)
+        rows[turn] = unary
+        for tree in (
+            vs.Tree(parent, rows, table),
+            vs.Tree(parent, rows, np.broadcast_to(table, (n, 3, 3))),
+            vs.Tree(parent, rows, table[None], edge_type=np.zeros(n, int)),
+        ):
+            np.testing.assert_allclose(vs.infer(tree).entropy(), want, rtol=1e-9)
+
+
+@pytest.mark.parametrize("offset", [2.0**20, 2.0**30, 2.0**40])
+def test_what_all_labels_share_costs_no_digits(offset: float) -> None:
+    """In scores of positions, ends, tables and lists; all sums are exact."""
+    rng = np.random.default_rng(0)
+    k, n = 100, 30
+    unary = np.round(rng.normal(size=(n, k)) * 8) / 8
+    where = np.unravel_index(rng.choice(k * k, 2 * k, replace=False), (k, k))
+    entries = sparse.coo_array((rng.integers(1, 5, 2 * k).astype(float), where), shape=(k, k))
+    table = vs.SparseTransition(entries, default=0.0).todense()
+    want = vs.infer(vs.Chain(unary, table)).entropy()
+    ends = np.full(k, offset)
+    listed = vs.SparseTransition(
+        sparse.coo_array((entries.data + offset, where), shape=(k, k)), default=offset
+    )
+    parent = np.arange(-1, n - 1)
+    for model in (
+        vs.Chain(unary + offset, table),
+        vs.Chain(unary, table, start=ends, end=-ends),
+        vs.Chain(unary, table + offset),
+        vs.Chain(unary, np.broadcast_to(table + offset, (n - 1, k, k))),
+        vs.Chain(unary, listed),
+        vs.Tree(parent, unary - offset, table),
+        vs.Tree(parent, unary, listed),
+        vs.Tree(parent, unary, (table + offset)[None], edge_type=np.zeros(n, int)),
+    ):
+        np.testing.assert_allclose(vs.infer(model).entropy(), want, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("size", [1e6, 1e9, 1e15])
+def test_labels_that_are_forbidden_cost_no_digits(size: float) -> None:
+    rng = np.random.default_rng(0)
+    k, n = 4, 12
+    unary, table = rng.normal(size=(n, k)) * 40, rng.normal(size=(k, k)) * 40
+    want = vs.infer(vs.Chain(unary, table)).entropy()
+    steps = np.full((k + 1, k + 1), size)
+    steps[:k, :k] = table
+    allowed = np.ones((n, k + 1), bool)
+    allowed[:, k] = False
+    rows = np.c_[unary, np.full(n, size)]
+    ends = {"start": np.r_[np.zeros(k), size], "end": np.r_[np.zeros(k), size]}
+    for found in (
+        vs.infer(vs.Chain(rows, steps, allowed=allowed, **ends)).entropy(),
+        vs.infer(vs.Tree(np.arange(-1, n - 1), rows, steps, allowed=allowed)).entropy(),
+    ):
+        np.testing.assert_allclose(found, want, rtol=0, atol=1e-10)

@@ -172,8 +172,12 @@ def test_numbers_of_any_kind_are_constants() -> None:
         (lambda g: g.add("ab", np.zeros((2, 2))), "scope must be a sequence"),
         (lambda g: g.add(3, np.zeros(2)), "scope must be a sequence"),
         (lambda g: g.add({0, 1}, np.zeros((2, 3))), "scope must be .* a set has no order: write a"),
-        (lambda g: g.add_cpt(0, frozenset([1]), np.ones((3, 2)) / 2), "parents must be .* no order"),
+        (
+            lambda g: g.add_cpt(0, frozenset([1]), np.ones((3, 2)) / 2),
+            "parents must be .* no order",
+        ),
         (lambda g: vs.infer(g).joint({0, 1}), "variables must be a sequence, and a set has no"),
+        (lambda g: g.add_many({(0, 2), (2, 0)}, np.zeros((2, 2))), "scopes must be .* no order"),
         (lambda g: g.set_evidence({1: 3}), r"evidence\[1\]: variable 1 has no state 3"),
         (lambda g: g.add(["x"], np.zeros(2)), r"scope\[0\]: .* have no names: give a number"),
         (lambda g: g.add(Table((9,), np.zeros(2))), "factor 0 has variable 9"),
@@ -218,6 +222,7 @@ def test_refusals(call, words: str) -> None:
         ({"cardinalities": [2, 2], "states": [None, "xx"]}, r"states\[1\] must be a sequence"),
         ({"cardinalities": [2], "states": [{"a", "b"}]}, r"states\[0\] .* a set has no order"),
         ({"cardinalities": {"a": {"b", "c"}}}, r"cardinalities\['a'\] .* a set has no order"),
+        ({"cardinalities": {2, 3}}, "cardinalities must be a sequence, and a set has no order"),
     ],
 )
 def test_constructor_refusals(arguments, words: str) -> None:

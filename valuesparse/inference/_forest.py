@@ -26,7 +26,9 @@ from valuesparse.inference._certify import certified as certified
 from valuesparse.inference._pieces import owner_of, pieces
 from valuesparse.inference._watch import Watch, too_late
 from valuesparse.models import Chain, Tree
+from valuesparse.models.chain import rescored
 from valuesparse.models.sparse_transition import SparseTransition, limits
+from valuesparse.models.tree import rescored as rescored_tree
 from valuesparse.results import ChainResult, TreeResult
 from valuesparse.results._listed import Listed, joined, listed
 from valuesparse.threads import resolve
@@ -286,7 +288,7 @@ def entropies(
         return np.zeros(model.forest.shape[2])
     value, lost = _differences(model, threads, marginals, fill, unseen)
     if lost.any():
-        near = _centred(model)
+        near = _centred(_without_ends(model), marginals)
         wide = empty(marginals.shape, near.dtype)
         again, left = _differences(near, threads, wide, True, unseen)
         value[lost] = again[lost]
@@ -327,34 +329,44 @@ def _differences(
     return value, lost
 
 
-def _centred(model: Chain | Tree) -> Chain | Tree:
-    """Return the same distribution in float64, with largest local scores of 0, and tables' too.
+def _centred(model: Chain | Tree, marginals: Array) -> Chain | Tree:
+    """Return the same distribution in float64, in which the scores of likely labels are near 0.
 
-    The model itself where differences of its scores are beyond what models may have.
+    Those of the most likely labels are taken out: others may be larger, and forbidden elsewhere.
     """
-    listed = model.sparse_pairwise if isinstance(model, Tree) else model.sparse_transition
-    k = model.unary.shape[1]
-    unary, steps = _less_top(model.unary, k), None
-    if model.table is not None:
-        steps = _less_top(model.table, k * k)
-    found = [native.weigh(x) for x in (unary, steps) if x is not None]
-    allowed = native.LARGEST_SUM / len(unary) if isinstance(model, Tree) and len(unary) else np.inf
-    if max(bad for bad, _ in found) >= 0 or sum(most for _, most in found) > allowed:
-        return model
-    table: Any = steps if listed is None else listed
+    best = marginals.argmax(axis=1)
+    unary = _less(model.unary, model.unary[np.arange(best.size), best], (-1, 1))
+    rows, tables = _edges(model)
+    before, after = ends(model)
+    pairs = best[before], best[after]
+    steps: Array | SparseTransition
+    if model.table is None:  # a list with one default: see `_without_ends`
+        listed = model.sparse_transition if isinstance(model, Chain) else model.sparse_pairwise
+        assert listed is not None
+        coo, top = listed.entries.tocoo(), limits(listed)[1]
+        scores = _less(coo.data, np.full(1, top), (1,))
+        entries = type(coo)((scores, (coo.row, coo.col)), shape=coo.shape)
+        steps = SparseTransition(entries, listed.default - (top if np.isfinite(top) else 0.0))
+    else:
+        table = model.table.reshape(-1, *model.table.shape[-2:])
+        at = tables if model.table.ndim == 3 else np.zeros_like(rows)
+        most = np.full(len(table), -np.inf)
+        np.maximum.at(most, at, table[(at, *pairs)])
+        steps = _less(table, most, (-1, 1, 1)).reshape(model.table.shape)
     if isinstance(model, Tree):
-        return Tree(model.parent, unary, table, edge_type=model.edge_type, allowed=model.allowed)
-    return Chain(
-        unary, table, model.lengths, start=model.start, end=model.end, allowed=model.allowed
+        return rescored_tree(model, unary, steps)
+    some = model.offset[:-1][model.lengths > 0], model.offset[1:][model.lengths > 0] - 1
+    start, end = (
+        None if x is None else _less(x, x[best[at]].max(initial=-np.inf)[None], (1,))
+        for x, at in zip((model.start, model.end), some, strict=True)
     )
+    return rescored(model, unary, steps, start, end)
 
 
-def _less_top(scores: Array, entries: int) -> Floats:
-    """Return rows of so many entries, each less its largest, in float64 and in one shape again."""
-    rows = scores.astype(np.float64).reshape(-1, entries)
-    top = _tops(rows)
-    rows -= np.where(top > -np.inf, top, 0.0)[:, None]
-    return rows.reshape(scores.shape)
+def _less(scores: Array, middle: Array, shape: tuple[int, ...]) -> Floats:
+    """Return scores less numbers of this shape beside them, where these are finite, as float64."""
+    known = np.where(np.isfinite(middle), middle, 0.0).astype(np.float64)
+    return scores.astype(np.float64) - known.reshape(shape)
 
 
 def _tops(rows: Array) -> Array:

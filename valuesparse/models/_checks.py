@@ -14,7 +14,7 @@ from valuesparse._owned import owned
 from valuesparse._validation import as_array, as_reals, excessive, largest_entry, weighed
 from valuesparse.factors import Factor, Feature, Features, Structured, Table
 from valuesparse.factors._base import require_small
-from valuesparse.models._names import Variables, listed
+from valuesparse.models._names import Variables, in_order, listed
 
 __all__ = [
     "Weighed",
@@ -111,7 +111,7 @@ def as_scopes(graph: Variables, value: Any) -> npt.NDArray[np.int64]:
     if graph._number is not None or not isinstance(value, np.ndarray):
         if isinstance(value, str) or not isinstance(value, Iterable):
             raise ValueError(f"scopes must be a sequence of scopes, got {value!r}")
-        rows = value.tolist() if isinstance(value, np.ndarray) else list(value)
+        rows = value.tolist() if isinstance(value, np.ndarray) else list(in_order("scopes", value))
         if graph._number is not None or not _are_numbers(rows):
             rows = [graph.variable_numbers(f"scopes[{i}]", s) for i, s in enumerate(rows)]
         k = len(rows[0]) if rows else 0

@@ -116,7 +116,7 @@ class Variables:
                 f"[{variables!r}]"
             )
         numbers: list[int] = []
-        for v in _in_order(argument, variables):
+        for v in in_order(argument, variables):
             try:
                 numbers.append(self.variable(v))
             except ValueError as error:
@@ -249,7 +249,7 @@ def _of_mapping(
     for name, value in variables.items():
         own = None
         if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-            own = _in_order(f"cardinalities[{name!r}]", value)
+            own = in_order(f"cardinalities[{name!r}]", value)
         count = value if own is None else len(own)
         if isinstance(count, (bool, np.bool_)) or not isinstance(count, (int, np.integer)):
             raise ValueError(
@@ -267,7 +267,7 @@ def _of_mapping(
 
 def _cardinalities(value: Any) -> tuple[int, ...]:
     try:
-        cards = tuple(operator.index(c) for c in value)
+        cards = tuple(operator.index(c) for c in in_order("cardinalities", value))
     except TypeError:
         raise ValueError(f"cardinalities must be a sequence of integers, got {value!r}") from None
     for v, c in enumerate(cards):
@@ -321,10 +321,10 @@ def _states(
 def _tuple(name: str, value: Any) -> tuple[Any, ...]:
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise ValueError(f"{name} must be a sequence, got {value!r}")
-    return _in_order(name, value)
+    return in_order(name, value)
 
 
-def _in_order(name: str, value: Iterable[Any]) -> tuple[Any, ...]:
+def in_order(name: str, value: Iterable[Any]) -> tuple[Any, ...]:
     """Return what stands in a sequence; a set has no order, and that of a table's axes matters."""
     if isinstance(value, (set, frozenset)):
         raise ValueError(f"{name} must be a sequence, and a set has no order: write a list")

@@ -16,11 +16,12 @@ from valuesparse.models.sparse_transition import (
     SparseTransition,
     given_table,
     native_table,
+    read_steps,
     spelled,
     weighed_list,
 )
 
-__all__ = ["Chain"]
+__all__ = ["Chain", "rescored"]
 
 Array = npt.NDArray[Any]
 
@@ -288,9 +289,12 @@ class Chain:
         mask = (held[:, None] < 0) | (np.arange(self.n_labels) == held[:, None])
         if self.allowed is not None:
             mask &= self.allowed
+        return self._replaced(self.forest.sparse, allowed=frozen(mask))
+
+    def _replaced(self, sparse: Any, **changes: Any) -> Chain:
         other = object.__new__(Chain)
         fields = {name: getattr(self, name) for name in self.__slots__ if name != "forest"}
-        other._fill(self.forest.sparse, **{**fields, "allowed": frozen(mask)})
+        other._fill(sparse, **{**fields, **changes})
         return other
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -303,6 +307,21 @@ class Chain:
             f"Chain(n_positions={self.n_positions}, n_labels={self.n_labels}, "
             f"n_sequences={self.n_sequences}, dtype={self.dtype})"
         )
+
+
+def rescored(
+    chain: Chain,
+    unary: Array,
+    steps: Array | SparseTransition,
+    start: Array | None,
+    end: Array | None,
+) -> Chain:
+    """Return a chain of other scores, in float64 and known to be fit, with the same masks."""
+    native, table, listed = read_steps(steps, unary)
+    return chain._replaced(
+        native, unary=unary, table=table, sparse_transition=listed, start=start, end=end,
+        dtype=unary.dtype, largest=(np.inf, np.inf),
+    )  # fmt: skip
 
 
 def _rebuild(

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 __all__ = [
-    "SparseTransition", "dense_table", "given_table", "limits", "native_table", "spelled",
-    "weighed_list",
+    "SparseTransition", "dense_table", "given_table", "limits", "native_table",
+    "read_steps", "spelled", "weighed_list",
 ]  # fmt: skip
 
 Array = npt.NDArray[Any]
@@ -274,6 +274,16 @@ def weighed_list(name: str, table: SparseTransition, k: int, dtype: np.dtype[Any
     if not vectors:
         return most
     return max(most, abs(table.default) + sum(float(np.abs(x).max()) for x in vectors))
+
+
+def read_steps(
+    steps: Array | SparseTransition, unary: Array
+) -> tuple[Any, Array | None, SparseTransition | None]:
+    """Return what engines read of a table, with its entries where they are needed, and its list."""
+    if not isinstance(steps, SparseTransition):
+        return True, steps, None
+    native = native_table(steps, unary)
+    return native, spelled(steps, unary.dtype) if native is None else None, steps
 
 
 def native_table(table: SparseTransition, like: Array) -> _forest.Table | None:

@@ -13,11 +13,12 @@ from valuesparse.models.sparse_transition import (
     SparseTransition,
     given_table,
     native_table,
+    read_steps,
     spelled,
     weighed_list,
 )
 
-__all__ = ["Tree"]
+__all__ = ["Tree", "rescored"]
 
 Array = npt.NDArray[Any]
 
@@ -240,9 +241,12 @@ class Tree:
         mask = (held[:, None] < 0) | (np.arange(self.n_labels) == held[:, None])
         if self.allowed is not None:
             mask &= self.allowed
+        return self._replaced(self.forest.sparse, allowed=_frozen(mask))
+
+    def _replaced(self, sparse: Any, **changes: Any) -> Tree:
         other = object.__new__(Tree)
         fields = {name: getattr(self, name) for name in self.__slots__ if name != "forest"}
-        other._fill(self.forest.sparse, **{**fields, "allowed": _frozen(mask)})
+        other._fill(sparse, **{**fields, **changes})
         return other
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -254,6 +258,15 @@ class Tree:
             f"Tree(n_nodes={self.n_nodes}, n_labels={self.n_labels}, n_trees={self.n_trees}, "
             f"dtype={self.dtype})"
         )
+
+
+def rescored(tree: Tree, unary: Array, steps: Array | SparseTransition) -> Tree:
+    """Return a tree of other scores, in float64 and known to be fit, with the same masks."""
+    native, table, listed = read_steps(steps, unary)
+    return tree._replaced(
+        native, unary=unary, table=table, sparse_pairwise=listed, dtype=unary.dtype,
+        largest=(np.inf, np.inf),
+    )  # fmt: skip
 
 
 def _rebuild(parent: Array, unary: Array, pairwise: Any, edge_type: Any, allowed: Any) -> Tree:
