@@ -66,3 +66,26 @@ def test_no_name_covers_another(
     ticks = [text.get_window_extent() for text in work.get_xticklabels()]
     if len(ticks) <= 10:
         assert not any(a.overlaps(b) for a, b in itertools.pairwise(ticks))
+
+
+def test_the_curve_crosses_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # ζ = 0.99 changes nothing and lies beside the star, so that the curve rises between notes.
+    found = [Row("exact", None, 7.5e5, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0, proved=1e-12)]
+    for zeta, gain, wrong in ((0.999, 0.94, 0.0), (0.99, 1.44, 0.0), (0.95, 2.08, 6.4e-5),
+                              (0.7, 2.97, 4.5e-4), (0.0, 3.69, 1.9e-3)):  # fmt: skip
+        speed, name = 7.5e5 * gain, name_of(zeta)
+        found.append(Row(name, zeta, speed, 1 - wrong, 1.0, 1e-3, 1e-2, 0.5, 0.5, proved=2e-2))
+    for tol, gain in ((0.01, 1.74), (0.001, 1.70)):
+        speed, name = 7.5e5 * gain, f"tol = {tol:g}"
+        found.append(Row(name, None, speed, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0, tol, tol / 2))
+    drawn: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, file, **_: drawn.append(figure))
+    write_tradeoff(found, tmp_path / "a.png", "", "", best=4, rival=Rival(2e4, 1.3e5, 1e-12, 9))
+    (figure,) = drawn
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    line = next(one for one in axes.lines if len(one.get_xdata()) == 6)
+    curve = line.get_path().transformed(line.get_transform())
+    assert len(axes.texts) == 9  # three notes, five ζ, and the tolerances together
+    for text in axes.texts:
+        assert not curve.intersects_bbox(text.get_window_extent(), filled=False), text.get_text()

@@ -30,6 +30,7 @@ _NOTE = (95, 26)
 _HALF = 6
 
 Box: TypeAlias = "tuple[float, float, float, float]"
+Curve: TypeAlias = "list[tuple[float, float]]"
 
 
 def write_tradeoff(
@@ -145,7 +146,8 @@ def _draw_speed(axes: Axes, rows: Sequence[Row], best: Row, rival: Rival | None)
     axes.set_yticks([], minor=True)
     axes.set_xlim(-0.06, max(row.speed / exact.speed for row in rows) * 1.12)
     # Where limits are known: what overlaps depends on them.
-    taken = [_note(axes, text, (x, shelf), up, colour) for x, text, up, colour in notes]
+    curve = [_on_paper(axes, place) for place in path]
+    taken = [_note(axes, text, (x, shelf), up, colour, curve) for x, text, up, colour in notes]
     taken += [_around(_on_paper(axes, point(row))) for row in rows]
     named = [(row.name, row, mark) for row, mark in zip(sparse, marks, strict=True)]
     if bounded:  # they lie close together: one name for all
@@ -155,7 +157,7 @@ def _draw_speed(axes: Axes, rows: Sequence[Row], best: Row, rival: Rival | None)
     left = [
         mark
         for name, row, mark in named
-        if not _label(axes, _on_paper(axes, point(row)), name, taken, chosen=row is best)
+        if not _label(axes, _on_paper(axes, point(row)), name, taken, curve, chosen=row is best)
     ]
     if left:  # no place is free beside them: their colours are named
         handles = [mark for mark in [*marks, diamonds] if mark in left]
@@ -228,11 +230,23 @@ def _colours(count: int) -> list[Any]:
     return [colormaps["viridis"](0.1 + 0.8 * i / max(1, count - 1)) for i in range(count)]
 
 
-def _note(axes: Axes, text: str, at: tuple[float, float], up: int, colour: str) -> Box:
-    """Write above a point, `up` in points of 1/72 inch; return what the note covers."""
+def _note(
+    axes: Axes,
+    text: str,
+    at: tuple[float, float],
+    up: int,
+    colour: str,
+    curve: Curve,
+) -> Box:
+    """Write above a point, `up` in points of 1/72 inch; return what the note covers.
+
+    It stands to the right of the point, or to the left where the right has no room or a curve.
+    """
     x, y = _on_paper(axes, at)
     width, height = _NOTE
-    left = x if x + width < _inside(axes)[2] else x - width
+    begin, _, end, _ = _inside(axes)
+    crossed = x - width > begin and _crosses(curve, (x, y + up, x + width, y + up + height))
+    left = x if x + width < end and not crossed else x - width
     axes.annotate(
         text, at, xytext=(0, up), textcoords="offset points", fontsize=10, color=colour,
         ha="left" if left == x else "right", va="bottom", linespacing=1.25,
@@ -259,24 +273,39 @@ def _inside(axes: Axes) -> Box:
 
 
 def _label(
-    axes: Axes, at: tuple[float, float], name: str, taken: list[Box], *, chosen: bool
+    axes: Axes, at: tuple[float, float], name: str, taken: list[Box], curve: Curve, *, chosen: bool
 ) -> bool:
-    """Name a point where that covers nothing `taken`; return whether there is such a place."""
+    """Name a point where that covers nothing `taken`; return whether there is such a place.
+
+    A place that the curve does not cross is better than one that it does.
+    """
     size = 12.0 if chosen else 10.5
     width, height = 0.62 * size * len(name), 1.2 * size
     left, bottom, right, top = _inside(axes)
+    free: list[Box] = []
     for side, up in _PLACES:
         begin = at[0] + {"right": -11 - width, "left": 11, "center": -width / 2}[side]
         box = (begin, at[1] + up, begin + width, at[1] + up + height)
         within = left < box[0] and bottom < box[1] and box[2] < right and box[3] < top
         if within and not any(_overlap(box, other) for other in taken):
-            taken.append(box)
-            axes.annotate(
-                name, box[:2], xycoords="figure points", va="bottom", fontsize=size,
-                fontweight="bold" if chosen else "normal", color=_INK, zorder=6,
-            )  # fmt: skip
-            return True
-    return False
+            free.append(box)
+    if not free:
+        return False
+    box = next((box for box in free if not _crosses(curve, box)), free[0])
+    taken.append(box)
+    axes.annotate(
+        name, box[:2], xycoords="figure points", va="bottom", fontsize=size,
+        fontweight="bold" if chosen else "normal", color=_INK, zorder=6,
+    )  # fmt: skip
+    return True
+
+
+def _crosses(curve: Curve, box: Box) -> bool:
+    """Return whether a line through points goes through a box (left, bottom, right, top)."""
+    from matplotlib.path import Path as Line
+    from matplotlib.transforms import Bbox
+
+    return bool(Line(curve).intersects_bbox(Bbox.from_extents(*box), filled=False))
 
 
 def _overlap(a: Box, b: Box) -> bool:
