@@ -40,13 +40,13 @@ from valuesparse.inference import trw_dual_bound
 
 Call = Callable[[], object]
 Questions = Iterator[tuple[str, Call, float]]
-SIZES = ("small", "batch", "long", "per-edge", "masked", "extreme")
+SIZES = ("small", "batch", "long", "per-edge", "masked", "extreme", "decided")
 #: Calls that take more seconds are made once.
 SLOW = 1.0
 #: Words of a sentence, and the deviation of its scores of siblings.
 WORDS, SIBLINGS = 12, 0.1
 #: Positions of one sequence or tree, and how many there are.
-SHAPES = {"small": (10, 1), "batch": (20, 100), "per-edge": (20, 10)}
+SHAPES = {"small": (10, 1), "batch": (20, 100), "per-edge": (20, 10), "decided": (20, 100)}
 LONG = [2000]
 #: What every question is asked with.
 ONE: dict[str, Any] = {"threads": 1}
@@ -67,6 +67,9 @@ def arrays(
     scale = 1e4 if size == "extreme" else 1.0
     unary, tables = scale * rng.normal(size=(n, labels)), scale * rng.normal(size=shape)
     mask = {}
+    if size == "decided":  # nearly, and far from 0, as logarithms of densities are
+        unary[np.arange(n), rng.integers(0, labels, n)] += 400.0
+        unary -= 300.0
     if size == "masked":
         allowed = rng.random((n, labels)) < 0.5
         allowed[:, 0] = True
@@ -158,7 +161,8 @@ KINDS: dict[str, Callable[[str, int, str], Any]] = {
 }  # fmt: skip
 #: Sizes that a kind does not have.
 WITHOUT = {
-    "order2": {"per-edge"}, "segments": {"per-edge"}, "hmm": {"per-edge", "masked", "extreme"},
+    "order2": {"per-edge", "decided"}, "segments": {"per-edge", "decided"}, "graph": {"decided"},
+    "hmm": {"per-edge", "masked", "extreme", "decided"},
     "sentence": set(SIZES) - {"small"},
 }  # fmt: skip
 #: Questions that `infer_many` and `fit` are asked at once.

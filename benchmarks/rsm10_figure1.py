@@ -170,12 +170,16 @@ def draw(rows: list[Row], path: Path) -> None:
         axes[2].plot(alpha, [r.speed_up for r in some], style, label=name)
     some = [r for r in rows if r.method == "MinJoint"]
     axes[1].plot([r.alpha for r in some], [r.seed_error for r in some], "k-", lw=0.8, label="seed")
+    none = [r.alpha for r in some if r.error == 0]
+    if none:  # it has no place on a logarithmic scale
+        at = ", ".join(f"{alpha:g}" for alpha in none)
+        axes[1].set_title(f"MinJoint at α = {at}: no error", fontsize=8)
     axes[0].set(xlabel="α", ylabel="share of edges kept", ylim=(0, 1.05))
     axes[1].set(xlabel="α", ylabel="mean marginal error", yscale="log")
     axes[2].set(xlabel="α", ylabel="speed-up over the whole graph")
     axes[2].axhline(1.0, color="grey", lw=0.8)
-    axes[1].legend(fontsize=8)
-    figure.tight_layout()
+    figure.tight_layout(rect=(0, 0.08, 1, 1))
+    figure.legend(*axes[1].get_legend_handles_labels(), fontsize=8, loc="lower center", ncols=4)
     figure.savefig(path, dpi=110)
 
 

@@ -166,18 +166,27 @@ def seconds(ask: Question, threads: list[int], rounds: int) -> list[float]:
     return least
 
 
-def draw(rows: list[tuple[str, list[float]]], threads: list[int], path: Path) -> None:
+def draw(
+    rows: list[tuple[str, list[float]]], threads: list[int], copied: list[float], path: Path
+) -> None:
     """Draw the gains, a line for each question, the best first in the legend."""
     figure, axes = pyplot.subplots(figsize=(8, 6))
-    axes.plot(threads, threads, color="0.7", linewidth=1)
+    limits = {"color": "black", "linewidth": 1.5, "zorder": 1}
+    linear = [t / threads[0] for t in threads]
+    axes.plot(threads, linear, "-.", label="linear", **limits)
+    copying = [x / copied[0] for x in copied]
+    axes.plot(threads, copying, marker="x", label="copying memory", **limits)
     gains = sorted(((t[0] / t[-1], name, t) for name, t in rows), reverse=True)
     for i, (_, name, taken) in enumerate(gains):
         style = ("-", "--", ":")[i // 10 % 3]
         axes.plot(threads, [taken[0] / t for t in taken], style, marker=".", label=name)
     axes.set(xscale="log", yscale="log", xlabel="threads", ylabel="times as fast as one thread")
     axes.set_xticks(threads, [str(t) for t in threads])
-    axes.set_yticks(threads, [str(t) for t in threads])
     axes.minorticks_off()
+    low, high = axes.get_ylim()
+    ticks = [m * 10.0**e for e in range(-3, 4) for m in (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)]
+    ticks = [tick for tick in ticks if low <= tick <= high]  # losses have some, too
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.grid(alpha=0.3)
     axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.02, 1))
     figure.savefig(path, dpi=100, bbox_inches="tight")
@@ -219,7 +228,7 @@ def main() -> None:
         lines = [",".join(["question", *(f"seconds_{t}" for t in threads)])]
         lines += [",".join([f'"{name}"', *(f"{t:.6g}" for t in taken)]) for name, taken in rows]
         options.out.with_suffix(".csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        draw(rows, threads, options.out.with_suffix(".png"))
+        draw(rows, threads, copied, options.out.with_suffix(".png"))
 
 
 if __name__ == "__main__":

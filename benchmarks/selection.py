@@ -1,9 +1,10 @@
 """Gain and selection over ten million candidates: CPU seconds of `select` as a whole, one thread.
 
-``python selection.py`` prints the median of ``--repeat`` runs for each objective: inference in the
-seed, all gains, the choice, inference in what was chosen. The graph is made anew for each run,
-which is not timed. Candidates are features of random pairs with Laplace-distributed weights, of
-which a thousand are chosen. Seeds: the unary factors; those and a chain through all variables.
+``python benchmarks/selection.py`` prints the median of ``--repeat`` runs for each objective:
+inference in the seed, all gains, the choice, inference in what was chosen. The graph is made anew
+for each run, which is not timed. Candidates are features of random pairs with Laplace-distributed
+weights, of which a thousand are chosen. Seeds: the unary factors; those and a chain through all
+variables.
 """
 
 from __future__ import annotations

@@ -162,13 +162,14 @@ def run(chain: vs.Chain, local_seconds: float, costs: MessageCosts) -> list[Row]
 def draw(rows: list[Row], path: Path, title: str) -> None:
     """Write the figure."""
     figure, (time_axes, trade_axes, error_axes) = plt.subplots(
-        1, 3, figsize=(14.5, 5), layout="constrained"
+        1, 3, figsize=(14.5, 5.6), layout="constrained"
     )
     lines: dict[tuple[str, int], list[Row]] = {}
     for row in rows:
         lines.setdefault((row.kind, row.cores), []).append(row)
     time_axes.axhline(0.5, color=GREY, lw=3, alpha=0.6, label="exact, two cores (0.5)")
-    trade_axes.plot((1.0, 0.5), (1.0, 1.0), "D", color=GREY, ms=9, zorder=0, label="exact, 1 and 2")
+    diamonds = "exact, 1 and 2 cores (middle)"
+    trade_axes.plot((1.0, 0.5), (1.0, 1.0), "D", color=GREY, ms=9, zorder=0, label=diamonds)
     for (kind, count), points in sorted(lines.items()):
         if kind == "call per sentence" or (kind != "real" and count == 1):
             continue
@@ -183,16 +184,20 @@ def draw(rows: list[Row], path: Path, title: str) -> None:
         label="1 real, local factors timed too",
     )
     time_axes.set(ylabel="time relative to exact on one core")
-    time_axes.set_ylim(0, 1.55 * max(1, *(row.relative_time for row in one)))
-    for row in one[::2]:
+    time_axes.set_ylim(bottom=0)
+    before = 0.0
+    for row in one[::2]:  # a label stands where the curve does not come from
+        right = row.relative_time >= before
         trade_axes.annotate(
             f"{row.zeta:g}",
             (row.relative_time, row.accuracy),
-            (6, -8),
+            (6 if right else -6, -8),
             textcoords="offset points",
+            ha="left" if right else "right",
             fontsize=8,
             color=COLOURS[1],
         )
+        before = row.relative_time
     trade_axes.set(xlabel="time relative to exact on one core", ylabel="max-marginal accuracy")
     trade_axes.set_xlim(left=0)
     for name, values in (
@@ -208,8 +213,13 @@ def draw(rows: list[Row], path: Path, title: str) -> None:
     for axes in (time_axes, trade_axes, error_axes):
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
-    time_axes.legend(frameon=False, fontsize=9, ncols=2, loc="upper left", title="cores")
-    trade_axes.legend(frameon=False, fontsize=9, loc="lower right", title="cores")
+    named = {}  # both panels have the same lines, but for two
+    for axes in (time_axes, trade_axes):
+        named |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    figure.legend(
+        named.values(), named.keys(), loc="outside lower left", ncols=5, frameon=False, fontsize=9,
+        title="cores", alignment="left",
+    )  # fmt: skip
     error_axes.legend(frameon=False, fontsize=9, loc="lower left")
     figure.suptitle(title)
     temporary = path.with_suffix(".tmp.png")
