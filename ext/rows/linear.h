@@ -433,12 +433,12 @@ struct Linear {
             f(l, table);
         }
     }
-    // xi(l, k) = a(l) E(l, k) g(k) / mass, row by row; 0 where it underflows, which takes long.
+    // xi(l, k) = a(l) E(l, k) g(k) / mass, row by row; 0 where it might underflow, which is slow.
     template <class F>
     void edge_marginal(int64_t edge, const T* a, const T* gk, double mass, F&& emit) {
-        const T inverse = static_cast<T>(1.0 / mass);
+        const T inverse = static_cast<T>(1.0 / mass), tiny = T(sizeof(T) == 8 ? 1e-307 : 1e-32);
         edge_rows(edge, [&](int l, const T* table) {
-            const T w = a[l] * inverse, least = std::numeric_limits<T>::min() / w;
+            const T w = a[l] * inverse, least = tiny / w;
             for (int k = 0; k < K; ++k) edge_row[k] = w * table[k] * (gk[k] < least ? T(0) : gk[k]);
             emit(l, edge_row);
         });
