@@ -433,13 +433,13 @@ struct Linear {
             f(l, table);
         }
     }
-    // xi(l, k) = a(l) E(l, k) g(k) / mass, row by row; 0 where it might underflow, which is slow.
+    // xi(l, k) = a(l) E(l, k) g(k) / mass, row by row.
     template <class F>
     void edge_marginal(int64_t edge, const T* a, const T* gk, double mass, F&& emit) {
-        const T inverse = static_cast<T>(1.0 / mass), tiny = T(sizeof(T) == 8 ? 1e-307 : 1e-32);
+        const T inverse = static_cast<T>(1.0 / mass);
         edge_rows(edge, [&](int l, const T* table) {
-            const T w = a[l] * inverse, least = tiny / w;
-            for (int k = 0; k < K; ++k) edge_row[k] = w * table[k] * (gk[k] < least ? T(0) : gk[k]);
+            const T w = a[l] * inverse;
+            for (int k = 0; k < K; ++k) edge_row[k] = w * table[k] * gk[k];
             emit(l, edge_row);
         });
     }
