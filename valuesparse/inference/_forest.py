@@ -332,33 +332,35 @@ def _differences(
 def _centred(model: Chain | Tree, marginals: Array) -> Chain | Tree:
     """Return the same distribution in float64, in which the scores of likely labels are near 0.
 
-    Those of the most likely labels are taken out: others may be larger, and forbidden elsewhere.
+    Those of the most likely labels are taken out: others may be larger, and forbidden by what is
+    beside them. Of what components share it is the median, so that none shows in another.
     """
     best = marginals.argmax(axis=1)
     unary = _less(model.unary, model.unary[np.arange(best.size), best], (-1, 1))
-    rows, tables = _edges(model)
-    before, after = ends(model)
-    pairs = best[before], best[after]
     steps: Array | SparseTransition
     if model.table is None:  # a list with one default: see `_without_ends`
         listed = model.sparse_transition if isinstance(model, Chain) else model.sparse_pairwise
         assert listed is not None
-        coo, top = listed.entries.tocoo(), limits(listed)[1]
-        scores = _less(coo.data, np.full(1, top), (1,))
+        default = listed.default
+        middle = default if default > -np.inf else _median(listed.entries.data)
+        coo = listed.entries.tocoo()
+        scores = _less(coo.data, np.full(1, middle), (1,))
         entries = type(coo)((scores, (coo.row, coo.col)), shape=coo.shape)
-        steps = SparseTransition(entries, listed.default - (top if np.isfinite(top) else 0.0))
+        steps = SparseTransition(entries, default - middle)
     else:
-        table = model.table.reshape(-1, *model.table.shape[-2:])
-        at = tables if model.table.ndim == 3 else np.zeros_like(rows)
-        most = np.full(len(table), -np.inf)
-        np.maximum.at(most, at, table[(at, *pairs)])
-        steps = _less(table, most, (-1, 1, 1)).reshape(model.table.shape)
+        own = model.table.reshape(-1, *model.table.shape[-2:])
+        if model.table.ndim == 2 or (isinstance(model, Tree) and model.edge_type is not None):
+            middles = np.array([_median(table) for table in own])
+        else:
+            (before, after), (_, tables) = ends(model), _edges(model)
+            middles = np.zeros(len(own))
+            middles[tables] = own[tables, best[before], best[after]]
+        steps = _less(own, middles, (-1, 1, 1)).reshape(model.table.shape)
     if isinstance(model, Tree):
         return rescored_tree(model, unary, steps)
-    some = model.offset[:-1][model.lengths > 0], model.offset[1:][model.lengths > 0] - 1
     start, end = (
-        None if x is None else _less(x, x[best[at]].max(initial=-np.inf)[None], (1,))
-        for x, at in zip((model.start, model.end), some, strict=True)
+        None if x is None else _less(x, np.full(1, _median(x)), (1,))
+        for x in (model.start, model.end)
     )
     return rescored(model, unary, steps, start, end)
 
@@ -367,6 +369,12 @@ def _less(scores: Array, middle: Array, shape: tuple[int, ...]) -> Floats:
     """Return scores less numbers of this shape beside them, where these are finite, as float64."""
     known = np.where(np.isfinite(middle), middle, 0.0).astype(np.float64)
     return scores.astype(np.float64) - known.reshape(shape)
+
+
+def _median(scores: Array) -> float:
+    """Return a middle one of those that are finite, or 0."""
+    finite = scores[np.isfinite(scores)]
+    return float(np.partition(finite, finite.size // 2)[finite.size // 2]) if finite.size else 0.0
 
 
 def _tops(rows: Array) -> Array:
