@@ -153,8 +153,8 @@ class Greedy {
         operations_ += static_cast<int64_t>(list.size());
         return now_;
     }
-    // Weight of the edges missing among the neighbours of v. The list of the one that has the most is
-    // not read: those of the others tell which of them it meets.
+    // Weight of the edges missing among the neighbours of v. The list of the one that has the most
+    // is not read: those of the others tell which of them it meets.
     double fill(int32_t v) {
         if (degree_[v] < 2) return 0.0;
         const int32_t own = mark(v);

@@ -130,7 +130,7 @@ def test_graphs_have_bounds_elsewhere() -> None:
     r = vs.infer(vs.FactorGraph([2]))
     with pytest.raises(AttributeError, match=r"no attribute 'certify': .* valuesparse.bounds has"):
         r.certify()
-    with pytest.raises(AttributeError, match="no attribute 'nothing'$"):
+    with pytest.raises(AttributeError, match=r"no attribute 'nothing'$"):
         r.nothing  # noqa: B018
 
 

@@ -337,6 +337,7 @@ def test_many_sequences_are_drawn_as_each_is(
             few = vs.sample(one, 1, Given(uniforms[:1, rows]))
             assert_same_bits(few, x[:1, rows])
 
+
 @pytest.mark.parametrize("size", [1, 5])
 @pytest.mark.parametrize("k", [2, 9, 30])
 def test_tables_of_their_own_are_drawn_from_as_each_chain_is(
@@ -365,7 +366,6 @@ def test_tables_of_their_own_are_drawn_from_as_each_chain_is(
             wide = vs.Chain(one.unary.astype(float), one.transition.astype(float))
             others += int((vs.sample(wide, size, Given(uniforms[:, rows])) != x[:, rows]).sum())
     assert others <= 0.002 * x.size  # rounding in float32
-
 
 
 @pytest.mark.parametrize("per_edge", [False, True])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from valuesparse._validation import as_count
-from valuesparse.corpora._text import Given, Source, as_source, as_sources
+from valuesparse.corpora._text import Given, as_source, as_sources
 from valuesparse.crf.corpora._beside import CONSTRAINTS, beside, write_pair
 from valuesparse.crf.corpora._features import TEMPLATE, files_behind
 from valuesparse.crf.corpora._formats import FORMATS
