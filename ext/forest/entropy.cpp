@@ -172,7 +172,7 @@ class Entropies {
         }
         *entropy = 0.0;
         if (row.empty() || row[best] == kNever) return kNever;
-        // Of the largest apart from the rest, which may be next to nothing beside it.
+        // The largest stands apart from the rest, which may be next to nothing beside it.
         double rest = 0.0, sum = own.below[best];
         for (size_t j = 0; j < row.size(); ++j) {
             const double far = row[best] - row[j];

@@ -115,8 +115,8 @@ void PathCall::exact(const std::vector<int64_t>& some, bool may_cut) {
 
 void PathCall::sample(const std::vector<int64_t>& some, bool may_cut) {
     std::vector<int64_t> order = by_length(some);
-    // A table held at its floor may be felt in float32: messages one way do not tell. Of tables of
-    // their own, tasks find out.
+    // A table held at its floor may be felt in float32: messages one way do not tell. Tasks find
+    // out where each edge has a table.
     const bool alone = c_.per_edge || !(is_single(arithmetic_) && packing_[0].floored);
     const Cuts cuts = may_cut && alone ? cut_messages(order) : Cuts();
     const bool abreast = c_.n_labels <= (c_.per_edge ? kAbreastEdges : kAbreast32);

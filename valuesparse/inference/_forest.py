@@ -333,7 +333,8 @@ def _centred(model: Chain | Tree, marginals: Array) -> Chain | Tree:
     """Return the same distribution in float64, in which the scores of likely labels are near 0.
 
     Those of the most likely labels are taken out: others may be larger, and forbidden by what is
-    beside them. Of what components share it is the median, so that none shows in another.
+    beside them. Tables and ends that components share lose their median, so that none shows in
+    another.
     """
     best = marginals.argmax(axis=1)
     unary = _less(model.unary, model.unary[np.arange(best.size), best], (-1, 1))
