@@ -90,22 +90,20 @@ static void place(const Domains& d, const TableLayout& layout, const Set& vars, 
 void locate(const Domains& d, const CliqueTree& t, const TableLayout& layout,
             std::vector<Query>* queries, const Poll& poll) {
     std::vector<Set> holders(d.ptr.size() - 1);  // the cliques that have each variable
-    Set all;
-    for (size_t c = 0; c < layout.clique.size(); ++c) {
-        all.push_back(static_cast<int32_t>(c));
-        for (int32_t v : t.clique[c]) holders[v].push_back(all.back());
-    }
-    // Decided variables alone are asked for anywhere: in the smallest clique.
+    Set smallest;  // the one where decided variables alone are asked for
     const auto smaller = [&](int32_t a, int32_t b) {
         return layout.clique[a].size < layout.clique[b].size;
     };
-    if (!all.empty()) all = {*std::min_element(all.begin(), all.end(), smaller)};
+    for (int32_t c = 0; c < static_cast<int32_t>(layout.clique.size()); ++c) {
+        if (smallest.empty() || smaller(c, smallest[0])) smallest = {c};
+        for (int32_t v : t.clique[c]) holders[v].push_back(c);
+    }
     for (Query& q : *queries) {
         // Known when it was compiled in, or asked for: some clique holds them all.
         const Set vars = live(d, q.vars);
-        const Set* fewest = &all;
+        const Set* fewest = &smallest;
         for (int32_t v : vars) {
-            if (fewest == &all || holders[v].size() < fewest->size()) fewest = &holders[v];
+            if (fewest == &smallest || holders[v].size() < fewest->size()) fewest = &holders[v];
         }
         q.clique = -1;
         for (int32_t c : *fewest) {

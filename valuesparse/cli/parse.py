@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from valuesparse.cli._models import one_line_errors, usage_errors
+from valuesparse.cli._models import one_line_errors, spare, usage_errors
 from valuesparse.cli._options import FloatRange, as_writable, quiet_option, shards_options, writable
 from valuesparse.cli._progress import progress_bar
 from valuesparse.cli._streams import (
@@ -290,7 +290,6 @@ def predict(
     from rich.console import Console
 
     from valuesparse import parsing
-    from valuesparse.io._files import require_spared
     from valuesparse.parsing._corpora import parse_corpus, parse_file
     from valuesparse.parsing._parser import require_used
 
@@ -316,9 +315,7 @@ def predict(
             def watch(so_far: WrittenCounts) -> None:
                 status.update(f"Parsing: {_counted(so_far)}")
 
-            if target is not None:
-                inputs_read = dict.fromkeys(sources, "the input")
-                require_spared("--output", target, {**inputs_read, model: "the model"})
+            spare(target, {**dict.fromkeys(sources, "the input"), model: "the model"})
             counts = parse_file(
                 parsing.load(model), sources[0], opened(target), input_format=input_format,
                 output_format=output_format, options={**options, "threads": threads},
