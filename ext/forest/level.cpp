@@ -5,6 +5,7 @@
 
 #include <type_traits>
 
+#include "core/subnormals.h"
 #include "forest/branching_best.h"
 #include "forest/branching_draw.h"
 #include "forest/branching_edges.h"
@@ -113,7 +114,12 @@ static void run_in(vs::Pass* pass, const vs::Work& w) {
     }
 }
 
+// Products of likely and unlikely labels often leave the normal range of float32, and nothing rests
+// on them: floors are far above, and what is asked of sums is (rows/linear.h). So they are zeros
+// where float32 is computed with, or written.
 static void run(vs::Pass* pass, const vs::Work& work) {
+    const Subnormals subnormals(vs::is_single(pass->arithmetic) ||
+                                pass->model.arrays.dtype == vs::kFloat32);
     if (pass->arithmetic == vs::kLinear32of64) return run_in<Linear<float, double>>(pass, work);
     with_arithmetic(pass->arithmetic, [&](auto d) { run_in<VS_DOMAIN(d)>(pass, work); });
 }

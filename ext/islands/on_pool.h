@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/subnormals.h"
 #include "islands/machine.h"
 #include "pool/pool.h"
 
@@ -21,6 +22,7 @@ struct IslandTasks {
         const int64_t first = task * j.part, last = std::min(first + j.part, j.count);
         Scratch& scratch = j.scratch[worker];
         scratch.reset();
+        const VS_NS::Subnormals subnormals(j.call->single);
         Islands<Topology> work(*j.call, worker, scratch);
         if (work.begin_task()) work.step(j.step, first, last);
     }
@@ -47,6 +49,7 @@ void islands_on_pool(const PoolApi& pool, IslandCall<Topology>& call, int64_t re
 template <class Topology>
 void islands_alone(IslandCall<Topology>& call, int64_t revisit, int worker, Scratch& scratch) {
     scratch.reset();
+    const VS_NS::Subnormals subnormals(call.single);
     Islands<Topology> work(call, worker, scratch);
     const std::atomic<int>& stop = call.control->stop;
     island_rounds(call, work, revisit, [&](int step, int64_t count, int64_t part) {

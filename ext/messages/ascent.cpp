@@ -111,8 +111,16 @@ void Network::Field::assess(bool joints) {
     std::vector<Numbers> ahead, towards;
     Numbers back, mass, row, more;
     assess_crossings();
+    int64_t products = 0;  // since the last look
+    const auto stops = [&](int64_t more) {
+        products += more;
+        if (products < kLookEvery) return false;
+        products = 0;
+        return ended(0);
+    };
     for (int64_t f : outside) {
         if (crosses[at(f)]) continue;
+        if (stops(arity(f) * (l.table_at_[at(f + 1)] - l.table_at_[at(f)]))) return;
         const int64_t first = l.factor_ptr_[at(f)];
         const int64_t u = l.edge_var_[at(first)], v = l.edge_var_[at(first + 1)];
         double* out = joint.data() + l.table_at_[at(f)];
@@ -147,6 +155,7 @@ void Network::Field::assess(bool joints) {
             given(steps[i].second, steps[i].first, back, mass);
             const int64_t here = l.edge_card_[at(steps[i].first)];
             const int64_t there = l.edge_card_[at(steps[i].second)];
+            if (stops(here * there * m)) return;
             ahead[i].assign(at(here * m), 0.0);
             for (int64_t x = 0; x < here; ++x) {
                 for (int64_t z = 0; z < there; ++z) {
@@ -172,6 +181,7 @@ void Network::Field::assess(bool joints) {
         for (size_t i = 0; i < n; ++i) {
             const int64_t a = steps[i].first, b = steps[i].second;
             const int64_t here = l.edge_card_[at(a)], there = l.edge_card_[at(b)];
+            if (stops(2 * here * there * m)) return;
             if (i > 0) {
                 double* own = next_node.data() + l.var_at_[at(l.edge_var_[at(a)])];
                 for (int64_t x = 0; x < here; ++x) {

@@ -26,6 +26,8 @@ using Numbers = std::vector<double>;
 // none.
 constexpr double kWeak = 1e-6;
 
+// Products between two looks at whether the call ends.
+constexpr int64_t kLookEvery = int64_t{1} << 21;
 // Of a task: entries of tables and vectors, crossings.
 constexpr int64_t kEntries = 4096, kCrossings = 256;
 

@@ -5,6 +5,8 @@
 #include <new>
 #include <thread>
 
+#include "core/subnormals.h"
+
 namespace vs {
 namespace {
 
@@ -76,6 +78,7 @@ bool call_back(Ask ask, void* arg, Control* control, int* answer) {
     try {
         const EntryGuard entry(control);
         if (!entry.open) return false;
+        const VS_NS::Subnormals subnormals(false);  // the interpreter computes as it does
         *answer = ask(arg);
         return true;
     } catch (...) {

@@ -161,6 +161,32 @@ def test_trw_on_a_grid_is_an_upper_bound_that_optimising_lowers() -> None:
     assert vs.infer(graph).log_z < better.log_z < r.log_z
 
 
+def test_optimising_never_makes_the_bound_larger() -> None:
+    """A step of the conditional gradient may; the smallest bound is returned, with its beliefs."""
+    larger = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        graph = vs.FactorGraph([2, 3, 2])
+        for a, b in ((0, 1), (1, 2), (0, 2)):
+            graph.add((a, b), rng.normal(size=(graph.cardinalities[a], graph.cardinalities[b])))
+        found = [
+            vs.infer(graph, method=vs.TRW(optimise=steps, tolerance=1e-10, max_iterations=20_000))
+            for steps in range(4)
+        ]
+        assert all(r.converged for r in found)
+        bounds = [r.log_z for r in found]
+        assert bounds == sorted(bounds, reverse=True)
+        for before, after in zip(found[:-1], found[1:], strict=True):
+            if after.log_z == before.log_z:
+                larger += 1
+                np.testing.assert_array_equal(after[1], before[1])
+                np.testing.assert_array_equal(after.residuals, before.residuals)
+        joint = found[-1].joint((0, 1))  # of the messages and the probabilities that are returned
+        np.testing.assert_allclose(joint.sum(axis=1), found[-1][0], atol=1e-6)
+        np.testing.assert_allclose(joint.sum(axis=0), found[-1][1], atol=1e-6)
+    assert larger > 0
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

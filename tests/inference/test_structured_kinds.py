@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -275,3 +277,59 @@ def test_best_is_asked_once_for_all_variables_of_a_factor() -> None:
     d = vs.decode(graph)
     assert np.flatnonzero(d.states).tolist() == [int((scores[:, 1] - scores[:, 0]).argmax())]
     assert len(calls) <= 4, "at most two for the first variable, and one for all"
+
+
+class Even(vs.factors.Structured):
+    """An even number of variables is on; what can be left out is, in the way that `missing` says."""
+
+    def __init__(self, scope: Any, missing: Callable[[], Any]) -> None:
+        super().__init__(scope)
+        object.__setattr__(self, "_missing", missing)
+
+    def _all(self, messages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        k = len(self.scope)
+        states = np.array([s for s in itertools.product((0, 1), repeat=k) if sum(s) % 2 == 0])
+        return states, messages[np.arange(k), states].sum(axis=1)
+
+    def log_potential(self, states: np.ndarray) -> np.ndarray:
+        return np.where(np.asarray(states).sum(axis=1) % 2 == 0, 0.0, -np.inf)
+
+    def sum_product(self, messages: np.ndarray) -> Any:
+        states, scores = self._all(messages)
+        mass = np.logaddexp.reduce(scores)
+        p = np.exp(scores - mass)
+        return mass, p @ states, p @ (1 - states)
+
+    def best(self, messages: np.ndarray) -> Any:
+        states, scores = self._all(messages)
+        return scores.max(), states[scores.argmax()]
+
+    def max_marginals(self, messages: np.ndarray) -> Any:
+        return self._missing()
+
+    def joint(self, messages: np.ndarray, pairs: Any) -> Any:
+        return self._missing()
+
+    def polytope(self) -> Any:
+        return self._missing()
+
+
+def raises() -> Any:
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize("missing", [lambda: NotImplemented, raises])
+def test_verbs_that_a_kind_leaves_out(missing: Callable[[], Any]) -> None:
+    rng = np.random.default_rng(3)
+    graph = vs.FactorGraph([2] * 4)
+    graph.add_many(np.arange(4)[:, None], rng.normal(size=(4, 2)))
+    graph.add(Even(range(4), missing))
+    exact = as_tables(graph)
+    for method in ("exact", "bp", "ad3"):
+        d = vs.decode(graph, method=method)
+        np.testing.assert_array_equal(d.states, vs.decode(exact).states)
+    with pytest.raises(ValueError, match="needs the polytope of every structured factor"):
+        vs.decode(graph, method="lp")
+    pair = vs.factors.Feature((0, 2), (1, 1), 0.5)
+    gain = vs.gain(graph, [pair], vs.infer(graph))
+    assert gain[0] == pytest.approx(vs.gain(exact, [pair], vs.infer(exact))[0])

@@ -189,6 +189,8 @@ def test_numbers_of_any_kind_are_constants() -> None:
         (lambda g: g.set_evidence({1: [[1], [2, 3]]}), r"evidence\[1\] must be one array"),
         (lambda g: g.set_evidence({1: [[1.0, 2.0, 3.0]]}), r"evidence\[1\] must have shape \(3,\)"),
         (lambda g: g.set_evidence({1: {}}), "variable 1 have no names: give a number, not {}"),
+        (lambda g: g.set_evidence({1: 1.5}), r"evidence\[1\]: .* give a whole number, not 1.5"),
+        (lambda g: g.add([0, 1.5], np.zeros((2, 2))), "names: give a whole number, not 1.5"),
         (lambda g: g.add([0], [[1], [2, 3]]), "factor 0: log_table must be one array"),
         (lambda g: g.add([[0], 1], np.zeros((2, 2))), r"give a number, not \[0\]"),
         (lambda g: g.add_feature([0], [1], [[1], [2, 3]]), "weight of factor 0 must be one array"),

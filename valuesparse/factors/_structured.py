@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,7 +37,7 @@ class Structured(Factor):
 
     A kind of your own supplies :meth:`log_potential`, :meth:`sum_product` and :meth:`best`, and
     runs in every engine: serially, with the GIL. Everything else follows from these three or may
-    stay away (`NotImplementedError`).
+    stay away: a verb that returns `NotImplemented`, or raises `NotImplementedError`, is not there.
 
     Parameters
     ----------
@@ -316,11 +316,17 @@ class Structured(Factor):
 
     def checked_joint(self, messages: Floats, pairs: Indices) -> Floats:
         """Return `joint` of some pairs, which users may write, checked."""
-        return self._numbers("joint", self.joint(messages, pairs), (len(pairs),))
+        found = _unless_left_out(self.joint, messages, pairs)
+        if found is NotImplemented:
+            found = Structured.joint(self, messages, pairs)
+        return self._numbers("joint", found, (len(pairs),))
 
     def checked_polytope(self) -> Polytope:
         """Return what users write, checked: with matrices in coordinates."""
-        upper, below, equal, right, more = self._parts("polytope", self.polytope(), 5)
+        found = _unless_left_out(self.polytope)
+        if found is NotImplemented:
+            raise NotImplementedError(f"{type(self).__name__} has no polytope")
+        upper, below, equal, right, more = self._parts("polytope", found, 5)
         try:
             auxiliary = operator.index(more)
         except TypeError:
@@ -373,7 +379,10 @@ class Structured(Factor):
     def _max_marginals(self, messages: Floats) -> Floats | None:
         if not self._has_max_marginals:
             return None
-        return self._numbers("max_marginals", self.max_marginals(messages), (len(self.scope), 2))
+        found = _unless_left_out(self.max_marginals, messages)
+        if found is NotImplemented:
+            return None
+        return self._numbers("max_marginals", found, (len(self.scope), 2))
 
     def _parts(self, verb: str, value: Any, n: int) -> tuple[Any, ...]:
         if not isinstance(value, tuple) or len(value) != n:
@@ -413,6 +422,14 @@ class _Verbs:
     def __init__(self, best: Any, max_marginals: Any, sum_product: Any, log_potential: Any) -> None:
         self._best, self._max_marginals = best, max_marginals
         self.checked_sum_product, self.log_potential = sum_product, log_potential
+
+
+def _unless_left_out(verb: Callable[..., Any], *given: Any) -> Any:
+    """Return what a verb gives; NotImplemented, returned or raised, where its kind has none."""
+    try:
+        return verb(*given)
+    except NotImplementedError:
+        return NotImplemented
 
 
 def _shown(value: Any) -> str:

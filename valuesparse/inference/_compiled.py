@@ -285,9 +285,8 @@ class Compiled:
     ) -> Question:
         """Compile a tree once, and lay it out for this evidence."""
         tree = tree or self._tree
-        start = None
-        if watch.progress is not None:
-            start = watch.part(0, 0, 2 * (tree.n_cliques() or self._graph.n_variables))
+        # How many steps there are is known once the tree is.
+        start = watch.part(0, 0, 2 * tree.n_cliques()) if tree.n_cliques() else None
         empty = tree.prepare(held, soft, self._search, watch.left(), start, watch.late)
         if empty == _junction.TOO_LARGE:
             raise SearchGivenUp(

@@ -64,16 +64,24 @@ def infer(
     rho = probabilities(network, method, task.watch) if isinstance(method, TRW) else None
     steps, most = method.optimise if isinstance(method, TRW) else 0, method.max_iterations
     counted = Watch(None, progress)
+    best = None
     with Held(network, task.watch) as native:
         for step in range(steps + 1):
             native.weigh(rho)
-            converged, residuals, updates, log_z = task.run(
+            ran = converged, residuals, updates, log_z = task.run(
                 native, messages, method, marginals, workers=workers,
                 progress=counted.part(step * most, (step + 1) * most, steps_of(method)),
             )  # fmt: skip
-            if rho is not None and step < steps:
+            if rho is None or not steps:
+                continue
+            # Fixed points alone are bounds, and a step may lead to a larger one.
+            if best is None or (not converged, log_z) < (not best[0][0], best[0][3]):
+                best = ran, messages.copy(), marginals.copy(), rho.copy()
+            if step < steps:
                 chosen = best_forest(task, *task.beliefs(native, messages, workers)[:2])
                 rho += 2.0 / (step + 4.0) * (np.isin(np.arange(rho.size), chosen) - rho)
+    if best is not None:
+        (converged, residuals, updates, log_z), messages, marginals, rho = best
     iterations = len(residuals)
     far = task.far(messages) if converged else 0.0
     # Where all messages that grow have come to their end, beliefs are those of the limit. No bound

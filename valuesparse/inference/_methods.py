@@ -168,7 +168,8 @@ class TRW(_Messages):
         more than 2**16 variables, or many more pairs than variables, as 8 forests that hold every
         factor. An array is kept as a tuple.
     optimise : int, default 0
-        Steps of the conditional gradient on these probabilities.
+        Steps of the conditional gradient on these probabilities. The result is that of the smallest
+        `log_z` among those whose messages converged.
     seed : int, default 0
         Random seed of the forests, where they are drawn.
 

@@ -183,11 +183,13 @@ def _state_or_likelihood(
 ) -> int | npt.NDArray[np.float64]:
     """Return the number of a state, or a vector of log-likelihoods, checked."""
     several = isinstance(value, (list, tuple)) or bool(getattr(value, "ndim", 0))
-    if not several or graph.has_state(v, value):  # a tuple may be the name of a state
-        return graph.state(v, value)
-    array = as_array(label, value)
-    if array.dtype.kind not in "fiub" and graph.states[v] is not None:
-        return graph.state(v, value)  # says which states there are
+    # A tuple may be the name of a state.
+    array = as_array(label, value) if several and not graph.has_state(v, value) else None
+    if array is None or (array.dtype.kind not in "fiub" and graph.states[v] is not None):
+        try:
+            return graph.state(v, value)
+        except ValueError as error:  # which says which states there are
+            raise ValueError(f"{label}: {error}") from None
     soft, _ = weighed(label, array, np.dtype(np.float64), graph._MOST)
     if soft.shape != (graph.cardinalities[v],):
         raise ValueError(

@@ -99,7 +99,7 @@ class Variables:
             number = operator.index(name)
         except TypeError:
             raise ValueError(
-                f"variables of this graph have no names: give a number, not {name!r}"
+                f"variables of this graph have no names: give {_wanted(name)}, not {name!r}"
             ) from None
         if not 0 <= number < len(self.cardinalities):
             raise ValueError(
@@ -147,8 +147,8 @@ class Variables:
             number = int(state) if isinstance(state, np.bool_) else operator.index(state)
         except TypeError:
             raise ValueError(
-                f"states of variable {self.names[variable]!r} have no names: give a number, not "
-                f"{state!r}"
+                f"states of variable {self.names[variable]!r} have no names: give "
+                f"{_wanted(state)}, not {state!r}"
             ) from None
         if not 0 <= number < self.cardinalities[variable]:
             raise ValueError(
@@ -329,6 +329,11 @@ def in_order(name: str, value: Iterable[Any]) -> tuple[Any, ...]:
     if isinstance(value, (set, frozenset)):
         raise ValueError(f"{name} must be a sequence, and a set has no order: write a list")
     return tuple(value)
+
+
+def _wanted(given: Any) -> str:
+    """Return what an error asks for where something else than a number was given."""
+    return "a whole number" if isinstance(given, (float, np.floating)) else "a number"
 
 
 def _require_hash(place: str, name: Any) -> None:

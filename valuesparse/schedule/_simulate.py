@@ -194,18 +194,19 @@ def _messages(plans: list[Plan]) -> list[NDArray[np.float64]]:
 def _measured(plans: list[Plan]) -> list[NDArray[np.float64]]:
     times = []
     for i, p in enumerate(plans):
-        if p.measured is None:
+        measured = p.measured if p.n_tasks else np.empty(0)  # no task needs no recording
+        if measured is None:
             raise ValueError(
                 f"costs = 'measured', but plan {i} was not run: record it with "
                 "valuesparse.schedule.record()"
             )
-        lost = np.flatnonzero(p.measured < 0)
+        lost = np.flatnonzero(measured < 0)
         if lost.size:
             raise ValueError(
                 f"costs = 'measured', but task {lost[0]} of plan {i} was not run: the call was "
                 "stopped before"
             )
-        times.append(p.measured.astype(np.float64))
+        times.append(measured.astype(np.float64))
     return times
 
 
