@@ -56,8 +56,8 @@ class ForestCall {
         const int64_t slower = is_log(arithmetic_) ? kLogSlower : 1;
         const bool single = c_.dtype == kFloat32 || is_single(arithmetic_);
         row *= bytes(computes());
-        return {t,   verbs,  &p,        p.state,
-                p.zeta,  &control_, c_.n_labels, row, slower, single, n_tallies};
+        return {t,           verbs, &p,     p.state, p.zeta,   &control_,
+                c_.n_labels, row,   slower, single,  n_tallies};
     }
     static int64_t bytes(int dtype) { return dtype == kFloat32 ? 4 : 8; }
     int computes() const { return is_single(arithmetic_) ? kFloat32 : kFloat64; }

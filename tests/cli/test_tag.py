@@ -46,6 +46,16 @@ def test_train_and_tag(tmp_path: Path) -> None:
     assert result.output == ("1 sentence, 1 token tagged into 2 files; 1 shard was there already\n")
 
 
+def test_a_run_that_goes_on_counts_all_its_iterations(tmp_path: Path) -> None:
+    source, model, saved = tmp_path / "a.conll", tmp_path / "m.crfsuite", tmp_path / "state"
+    source.write_text(TEXT)
+    for most in (12, 13, 13, 5):  # checkpoints are those of iteration 10
+        arguments = [source, "-o", model, "-t", 1, "-p", f"max_iterations={most}", "-a", "ap"]
+        result = run("train", *arguments, "--checkpoint", saved)
+        assert result.exit_code == 0, result.output
+        assert f"{max(most, 10)} iterations (max_iterations)" in result.output
+
+
 def test_errors_are_one_line(tmp_path: Path) -> None:
     source, model = tmp_path / "a.conllu", tmp_path / "m.crfsuite"
     source.write_text("1\tshort\n")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from valuesparse.crf import Trainer
+from valuesparse.crf import CRF, Trainer
 from valuesparse.crf.training._log import TrainLogParser
 from valuesparse.crf.training._parameters import ALGORITHMS
 
@@ -87,13 +88,63 @@ def test_bad_arguments_are_refused() -> None:
         ({"c2": -1}, "c2 must be at least 0"),
         ({"linesearch": "Newton"}, "linesearch must be one of"),
         ({"max_linesearch": 0}, "max_linesearch must be 1 or more"),
+        ({"l2sgd": 1, "calibration.eta": 0}, r"calibration\.eta must be above 0, not 0"),
+        ({"l2sgd": 1, "calibration.eta": "inf"}, r"calibration\.eta must be between .*, not inf"),
+        ({"aggressive": 1, "beta": "inf"}, r"gamma = 0 learns nothing.*, or take the algorithm"),
     ],
 )
 def test_parameters_out_of_range_are_refused(values: dict, words: str, tmp_path: Path) -> None:
-    trainer = Trainer(params=values, verbose=False)
+    algorithm = next((name for name in values if name in ALGORITHMS), "lbfgs")
+    params = {name: value for name, value in values.items() if name != algorithm}
+    trainer = Trainer(algorithm, params, verbose=False)
     trainer.append([["a"]], ["X"])
     with pytest.raises(ValueError, match=words):
         trainer.train(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("values", "most"),
+    [
+        ({"calibration.samples": 0.5}, 0),
+        ({"calibration.samples": "inf"}, 10),
+        ({"calibration.rate": "inf"}, 1),
+        ({"calibration.rate": 1e90}, 3),
+        ({"calibration.max_trials": 5000, "calibration.candidates": 5000}, 1100),
+        ({"c2": 1e-310}, 10),
+        ({"c2": 1e-310, "calibration.rate": 1e90}, 3),
+    ],
+    ids=str,
+)
+def test_rates_are_tried_within_what_floats_can_say(values: dict, most: int) -> None:
+    losses: list[float] = []
+    trainer = Trainer("l2sgd", {"max_iterations": 5, **values}, verbose=False)
+    for _ in range(3):
+        trainer.append([["a"], ["b"]], ["X", "Y"])
+        trainer.append([["b"]], ["Y"])
+    trainer.train_inmemory(callback=lambda p: losses.append(p.loss))
+    assert trainer.logparser is not None
+    log = trainer.logparser.log
+    assert sum(line.startswith("Trial #") for line in log) <= most
+    assert losses[-1] < losses[0] < 6 * np.log(2) + 3 * np.log(2)
+
+
+def test_arguments_are_refused_by_name(tmp_path: Path) -> None:
+    trainer = Trainer(verbose=False)
+    with pytest.raises(TypeError, match="algorithm must be a str, not NoneType"):
+        trainer.select(None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="params must be a dict, not list"):
+        Trainer(params=[("c2", 1)])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="algorithm must be a str, not int"):
+        CRF(algorithm=3).fit([[["a"]]], [["X"]])
+    for group in (2**63, -(2**70)):
+        with pytest.raises(ValueError, match=f"^group must be between .*, not {group}$"):
+            trainer.append([["a"]], ["X"], group)
+    assert len(trainer._data) == 0
+    trainer.append([["a"]], ["X"], 2**63 - 1)
+    for every in (1.5, float("nan"), "2", True):
+        with pytest.raises(ValueError, match="checkpoint_every must be an integer >= 1, got "):
+            trainer.train("", checkpoint=tmp_path / "state", checkpoint_every=every)  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
 
 
@@ -104,6 +155,12 @@ def test_paths_may_be_bytes_as_in_pycrfsuite(tmp_path: Path) -> None:
         path = tmp_path / kind.__module__
         trainer.train(os.fsencode(path))
         assert path.exists()
+    state = tmp_path / "state"
+    trainer.append([["b"]], ["Y"])
+    trainer.train(os.fsencode(path), checkpoint=os.fsencode(state), checkpoint_every=1)
+    assert state.exists()
+    with pytest.raises(ValueError, match="is where the model goes"):
+        trainer.train(path, checkpoint=os.fsencode(path))
 
 
 def test_a_folder_that_is_not_there_is_said_before_the_work(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_optimising_never_makes_the_bound_larger() -> None:
         assert all(r.converged for r in found)
         bounds = [r.log_z for r in found]
         assert bounds == sorted(bounds, reverse=True)
-        for before, after in zip(found[:-1], found[1:], strict=True):
+        for before, after in itertools.pairwise(found):
             if after.log_z == before.log_z:
                 larger += 1
                 np.testing.assert_array_equal(after[1], before[1])

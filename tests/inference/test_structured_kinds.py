@@ -280,7 +280,7 @@ def test_best_is_asked_once_for_all_variables_of_a_factor() -> None:
 
 
 class Even(vs.factors.Structured):
-    """An even number of variables is on; what can be left out is, in the way that `missing` says."""
+    """An even number of variables is on; `missing` says how it leaves out what it can."""
 
     def __init__(self, scope: Any, missing: Callable[[], Any]) -> None:
         super().__init__(scope)

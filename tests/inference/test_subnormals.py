@@ -37,9 +37,7 @@ def subnormal(x: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 @pytest.mark.parametrize("labels", [2, 5, 9, 24, 49, 96])
 @pytest.mark.parametrize("shape", ["short", "long", "tree"])
 @pytest.mark.parametrize("zeta", [1.0, 0.999])
-def test_nothing_subnormal_is_computed_in_float32(
-    labels: int, shape: str, zeta: float
-) -> None:
+def test_nothing_subnormal_is_computed_in_float32(labels: int, shape: str, zeta: float) -> None:
     r = vs.infer(models(np.float32, labels)[shape], zeta=zeta)
     assert r.stats["sequences_widened"] == 0 or (zeta < 1 and shape == "tree")
     assert not subnormal(r.marginals).any()

@@ -192,6 +192,70 @@ def test_each_reason_is_told() -> None:
         run(Lbfgs(unknown, np.zeros(2)))
 
 
+def bowl(x: np.ndarray, gradient: np.ndarray) -> float:
+    gradient[:] = 2 * (x - 3.0)
+    return float(((x - 3.0) ** 2).sum())
+
+
+@pytest.mark.parametrize("fault", [1, 2, 3])
+def test_a_search_that_was_cut_off_takes_the_evaluation_again(fault: int) -> None:
+    count = 0
+
+    def cut_off(x: np.ndarray, gradient: np.ndarray) -> float:
+        nonlocal count
+        count += 1
+        gradient[:] = np.nan
+        if count == fault:
+            raise KeyboardInterrupt
+        return bowl(x, gradient)
+
+    search, whole = Lbfgs(cut_off, np.zeros(3)), Lbfgs(bowl, np.zeros(3))
+    done: list[Iteration] = []
+    with pytest.raises(KeyboardInterrupt):
+        done.extend(search)
+    assert run(search) == run(whole)[len(done) :]
+    np.testing.assert_array_equal(search.x, whole.x)
+    assert search.reason == whole.reason
+    never = Lbfgs(lambda x, gradient: math.inf, np.zeros(2))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="not finite where the search begins"):
+            run(never)
+    assert never.reason is None
+
+
+@pytest.mark.parametrize("linesearch", LINE_SEARCHES)
+@pytest.mark.parametrize("c1", [0.0, 0.1])
+def test_a_gradient_that_becomes_nan_is_told(linesearch: str, c1: float) -> None:
+    def lost(x: np.ndarray, gradient: np.ndarray) -> float:
+        value = bowl(x, gradient)
+        if abs(x[1]) > 1.0:
+            gradient[1] = math.nan
+        return value
+
+    search = Lbfgs(lost, np.zeros(3), linesearch=linesearch, c1=c1)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"^gradient\[1\] is nan in iteration \d$"):
+            run(search)
+    assert search.reason is None
+    assert np.isfinite(search.loss)
+
+
+@pytest.mark.parametrize("c1", [0.0, 0.1])
+def test_a_function_without_a_least_value_is_told(c1: float) -> None:
+    def bottomless(x: np.ndarray, gradient: np.ndarray) -> float:
+        value = bowl(x, gradient)
+        return -math.inf if x[0] > 1.0 else value
+
+    search = Lbfgs(bottomless, np.zeros(3), linesearch="Backtracking", c1=c1)
+    with pytest.raises(ValueError, match=r"^the function is -inf in iteration \d$"):
+        run(search)
+
+
+def test_memory_that_does_not_fit_is_refused_by_name() -> None:
+    with pytest.raises(MemoryError, match=r"memory = 1000000000000: so many pairs of 9000 numbers"):
+        Lbfgs(rosenbrock, np.zeros(9000), memory=10**12)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

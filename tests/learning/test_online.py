@@ -474,17 +474,27 @@ def test_a_restored_learner_is_not_changed_by_the_state_it_came_from() -> None:
         np.testing.assert_array_equal(state[key], value)
 
 
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: Aggressive(0.0), "beta must be above 0"),
-        (lambda: Aggressive(1.0, -1.0), "gamma must be at least 0"),
-        (lambda: Aggressive(1.0, 0.0, 0.0), "longest must be above 0"),
-        (lambda: PassiveAggressive(3), "type must be 0, 1 or 2"),
-        (lambda: PassiveAggressive(1, 0.0), "c must be above 0"),
-        (lambda: Arow(3, variance=0.0), "variance must be above 0"),
-    ],
-)
-def test_rules_refuse_what_makes_no_sense(make, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        make()
+@pytest.mark.parametrize("kind", [ChainParts, Walked])
+def test_a_pass_that_was_cut_off_is_not_gone_on_from(kind: type[ChainParts]) -> None:
+    model, errors = kind(chains(27, 90).objective), []
+
+    def make() -> Online:
+        return Online(model, Arow(model.n_weights), epochs=4, strict=True, progress=progress)
+
+    def progress(*_: object) -> None:
+        if errors:
+            raise errors.pop()
+
+    learner, whole = make(), make()
+    epochs = list(whole)
+    assert [next(iter(learner)), next(iter(learner))] == epochs[:2]
+    state = learner.state()
+    errors.append(KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        list(learner)
+    for go_on in (lambda: list(learner), learner.state, learner.result):
+        with pytest.raises(ValueError, match=r"pass 3 was cut off by an .*restore a state"):
+            go_on()
+    learner.restore(state)
+    assert list(learner) == epochs[2:]
+    np.testing.assert_array_equal(learner.result(), whole.result())

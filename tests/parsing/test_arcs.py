@@ -1,4 +1,4 @@
-"""Arcs that are scored by many sentences at once, against those of one sentence after the other."""
+"""Arcs: scored by many sentences at once, as by one after the other; and those of a user's own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.parsing.treebank import treebank
-from valuesparse.parsing import Parser, Sentence, train
+from valuesparse.parsing import Examples, Parser, Sentence, train
 from valuesparse.parsing._encoding import encode
 
 # Lengths of sentences: of none, of every class of distances, and longer than exact distances go.
@@ -100,3 +100,61 @@ def test_pairs_of_many_sentences_are_scored_as_those_of_one(features: str) -> No
             np.testing.assert_array_equal(one.confidence, many[i].confidence)
             pairs += alone.summary.used
         assert pairs > 0
+
+
+def three_and_one() -> tuple[list[Sentence], tuple[list[int], list[int], list[int]]]:
+    """Return sentences of 3, 0 and 1 words, and some arcs of theirs."""
+    found = [Sentence(["a", "b", "c"], heads=[2, 0, 2]), Sentence([]), Sentence(["d"], heads=[0])]
+    return found, ([0, 4, 4, 5], [2, 0, 1, 2, 0], [1, 2, 2, 3, 1])
+
+
+def test_arcs_may_be_whole_numbers_of_any_kind() -> None:
+    sentences, lists = three_and_one()
+    for kind in (list, np.array, np.int32, np.uint64, np.int8):
+        arcs = [kind(x) for x in lists]
+        found = Examples(sentences, bits=5, arcs=arcs)  # type: ignore[arg-type]
+        assert found.parts(0)[1].tolist() == [[2, 1, -1], [0, 2, -1], [1, 2, -1], [2, 3, -1]]
+        assert found.parts(2)[1].tolist() == [[0, 1, -1]]
+        assert found.gold(0).tolist() == [1.0, 1.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("which", "value", "problem"),
+    [
+        (0, [0, 4, 4], r"arcs of 3 sentences must have shapes \(4,\), \(m,\) and \(m,\), got"),
+        (0, [1, 4, 4, 5], r"arcs\[0\]\[0\] is 1; it must be 0"),
+        (0, [0, 4, 4, 10**6], r"arcs\[0\]\[3\] is 1000000; it must be 5"),
+        (0, [0, 4, 3, 5], r"arcs\[0\]\[2\] is 3, less than the one before"),
+        (1, [2, 0, 1, 10**6, 0], r"arcs\[1\]\[3\] is 1000000; in sentence 0 it must be 0 to 3"),
+        (1, [2, 0, 1, 2, -1], r"arcs\[1\]\[4\] is -1; in sentence 2 it must be 0 to 1"),
+        (2, [1, 0, 2, 3, 1], r"arcs\[2\]\[1\] is 0; in sentence 0 it must be 1 to 3"),
+        (2, [1, 2, 2, 3, 2], r"arcs\[2\]\[4\] is 2; in sentence 2 it must be 1 to 1"),
+        (1, [1, 0, 1, 2, 0], r"arcs\[1\]\[0\] is 1, as arcs\[2\]\[0\]; no word is its own head"),
+        (1, [2, 1, 0, 2, 0], r"arcs\[1\]\[2\], arcs\[2\]\[2\] is \(0, 2\); arcs .* must ascend"),
+        (1, [2, 1, 1, 2, 0], r"arcs\[1\]\[2\], arcs\[2\]\[2\] is \(1, 2\); arcs .* each once"),
+        (0, [0, 5, 5, 5], r"arcs\[2\]\[4\], arcs|arcs\[1\]\[4\], arcs\[2\]\[4\] is \(0, 1\)"),
+        (1, [2.0, 0.0, 1.0, 2.0, 0.0], r"arcs\[1\] must be whole numbers, .*, got float64"),
+        (2, [[1, 2, 2, 3, 1]], r"arcs\[2\] must be whole numbers, .* of shape \(1, 5\)"),
+        (2, [1, 2, 2, 3], r"must have shapes"),
+    ],
+)
+def test_arcs_are_checked(which: int, value: Any, problem: str) -> None:
+    sentences, lists = three_and_one()
+    arcs = list(map(np.array, lists))
+    arcs[which] = np.array(value)
+    for features in ("hashed", "complete"):
+        with pytest.raises(ValueError, match=problem):
+            Examples(sentences, bits=5, arcs=tuple(arcs), features=features)
+
+
+def test_each_word_has_an_arc() -> None:
+    sentences, _ = three_and_one()
+    for arcs, problem in (
+        (([0, 2, 2, 3], [2, 2, 0], [1, 3, 1]), r"arcs\[2\] has no arc of word 2 of sentence 0"),
+        (([0, 3, 3, 3], [2, 0, 2], [1, 2, 3]), r"arcs\[2\] has no arc of word 1 of sentence 2"),
+        (([0, 0, 0, 0], [], []), r"arcs\[2\] has no arc of word 1 of sentence 0"),
+        (([0, 2], [1]), "arcs must be three arrays, as Examples.prune returns them"),
+        (3, "arcs must be three arrays"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            Examples(sentences, bits=5, arcs=arcs)  # type: ignore[arg-type]

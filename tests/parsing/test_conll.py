@@ -318,6 +318,40 @@ def test_a_carriage_return_at_the_end_of_a_line_is_not_written(tmp_path: Path) -
     assert next(iter(read_conll(tmp_path / "a.conllu"))).forms == ["a\rb"]
 
 
+@pytest.mark.parametrize("text", [row(1) + "\r", "# c\r", f"{row('1-2')}\r\n{row(1)}\n{row(2)}"])
+def test_what_could_not_be_written_is_not_read(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.conllu"
+    whole = f"# first\r\n{row(1)}\r\n\r\n# second\r\n" + text.replace("\r", "\r\r") + "\r\n"
+    path.write_bytes(whole.encode())
+    for source in (path, whole.split("\n")):
+        found = read_conll(source)
+        assert len(next(found)) == 1
+        with pytest.raises(TextFormatError, match=r"line 5, sentence: it ends in a carriage"):
+            next(found)
+    # An old Mac file is one line, a comment.
+    path.write_bytes(TEXT.replace("\n", "\r").encode())
+    with pytest.raises(TextFormatError, match=r"line 1, .*; lines end in LF or CR LF, not in CR"):
+        list(read_conll(path))
+    with pytest.raises(TextFormatError, match="line 2, sentence: it holds the end of a line"):
+        list(read_conll(["# a", "# b\n# c"]))
+
+
+@given(st.lists(st.text("#w\t_\r\n 1", max_size=30).map(lambda s: s.replace("w", row(1)))))
+def test_all_that_is_read_can_be_written(
+    tmp_path_factory: pytest.TempPathFactory, found: list[str]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "read.conllu"
+    path.write_bytes("".join(found).encode())
+    try:
+        read = list(read_conll(path))
+    except TextFormatError:
+        return
+    write_conll(read, path)
+    again = list(read_conll(path))
+    assert [list(s.others) for s in again] == [list(s.others) for s in read]
+    assert [(s.forms, s.misc) for s in again] == [(s.forms, s.misc) for s in read]
+
+
 CELLS = st.text(
     st.characters(exclude_characters="\t\n\r", exclude_categories=["Cs"]), min_size=1, max_size=4
 )

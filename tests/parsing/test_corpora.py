@@ -179,6 +179,25 @@ def test_what_is_wrong_ends_the_run_or_is_copied(
     assert told == [counts]
 
 
+@pytest.mark.parametrize("bad", ["# bad\r", "1\ta" + "\t_" * 8 + "\r", "# c\n\r"])
+def test_what_could_not_be_written_is_copied_byte_for_byte(
+    bad: str, tmp_path: Path, model: Path
+) -> None:
+    source, target = tmp_path / "a.conllu", tmp_path / "b.conllu"
+    middle = bad.replace("\r", "\r\r") + "\n\n"
+    source.write_bytes((treebank(2) + middle + treebank(3)).encode())
+    line = treebank(2).count("\n") + 1 + bad.count("\n")
+    with pytest.raises(ValueError, match=rf"a\.conllu: line {line}, sentence: "):
+        parse_file(StubParser("x"), source, target, options={})
+    assert not target.exists()
+    counts = parse_file(StubParser("x"), source, target, options={}, on_error="skip")
+    assert (counts.sentences, counts.left) == (5, 1)
+    whole = (expected(treebank(2)) + middle + expected(treebank(3))).encode()
+    assert target.read_bytes() == whole
+    parse_corpus(load, model, source, tmp_path / "out", options={}, on_error="skip")
+    assert (tmp_path / "out" / "a.conllu").read_bytes() == whole
+
+
 def test_the_first_sentence_that_is_wrong_is_told(tmp_path: Path) -> None:
     """Also where a later one of the same batch cannot even be read."""
     source = tmp_path / "a.conllu"

@@ -294,3 +294,13 @@ def test_errors_say_what_is_wrong() -> None:
     assert found is not None
     with pytest.raises(ValueError, match="min_count=2 wants"):
         Examples(few, features=found, min_count=2)
+    larger = Examples(few, 2, features="supported").dictionary
+    assert larger is not None
+    for order, own, other in ((0, found, 1), (2, found, 1), (1, larger, 2)):
+        with pytest.raises(ValueError, match=f"of a model of order {other}, order is {order}$"):
+            Examples(few, order, features=own)
+    with pytest.raises(ValueError, match="order 2, order is 2 with non-projective arcs"):
+        Examples(few, 2, "tree", features=larger, nonprojective=True)
+    model = train(few, order=1, epochs=1, features="supported").model
+    with pytest.raises(ValueError, match="of order 1, order is 2"):
+        Parser(model._replace(order=2))

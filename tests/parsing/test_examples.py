@@ -290,6 +290,93 @@ def test_errors_say_what_is_wrong() -> None:
         examples.marginals(2, np.full(4, -np.inf))
     with pytest.raises(InfeasibleError, match="sentence 2"):
         examples.best(2, np.full(4, -np.inf))
+    with pytest.raises(ValueError, match="order must be 0, 1 or 2, not 3"):
+        Examples(fine, 3)
+    for bad, problem in (
+        (["a"], r"sentences\[0\] must be a Sentence, not str"),
+        (None, "sentences must be an iterable of Sentence, not NoneType$"),
+        (fine[0], "an iterable of Sentence, not Sentence; put it into a list"),
+    ):
+        with pytest.raises(TypeError, match=problem):
+            Examples(bad)  # type: ignore[arg-type]
+    assert len(Examples(iter(fine), bits=BITS)) == 3
+    for index in (1.0, "a"):
+        with pytest.raises(TypeError, match="i must be the index of a sentence, not"):
+            examples.parts(index)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_what_is_no_number_is_refused_by_its_index(order: int) -> None:
+    examples = Examples(four_words(), order, bits=BITS)
+    size = len(examples.gold(0))
+    for bad, shown in ((np.nan, "NaN"), (np.inf, r"\+inf")):
+        potentials = np.zeros(size)
+        potentials[5] = bad
+        for method in (examples.marginals, examples.best):
+            with pytest.raises(ValueError, match=rf"potentials\[5\] is {shown}; .* or -inf"):
+                method(0, potentials)
+        with pytest.raises(ValueError, match=rf"residual\[5\] is {shown}"):
+            examples.gradient(0, potentials)
+        weights = np.zeros(examples.n_weights)
+        (at, *_), _ = examples.gradient(0, np.ones(size))
+        weights[at] = bad
+        with pytest.raises(ValueError, match=rf"weights\[{at}\] is {shown}; weights must be"):
+            examples.scores(0, weights)
+        with pytest.raises(ValueError, match=rf"weights\[{at}\] is {shown}; weights must be"):
+            examples.prune(weights)
+
+
+def test_a_pruner_takes_weights_of_any_kind() -> None:
+    examples = Examples(treebank(9), 0, bits=BITS)
+    learner = Online(examples, Aggressive(), epochs=2)
+    list(learner)
+    weights = learner.result()
+    expected = [x.tolist() for x in examples.prune(weights.astype(np.float32))]
+    every = sum(len(s) ** 2 for s in treebank(9))
+    assert len(expected[1]) < every
+    for same in (weights, weights.astype(">f4"), np.repeat(weights, 2)[::2], weights.tolist()):
+        assert [x.tolist() for x in examples.prune(same)] == expected
+    for bad in (weights[:1], np.zeros(0), weights[:, None]):
+        with pytest.raises(ValueError, match=f"weights: an array of {len(weights)} numbers"):
+            examples.prune(bad)
+    with pytest.raises(TypeError, match="weights must hold real numbers"):
+        examples.prune(weights.astype(complex))
+    weights[3] = 1e39
+    with pytest.raises(ValueError, match=r"weights\[3\] is \+inf"):
+        examples.prune(weights)
+
+
+def test_passes_check_what_they_change() -> None:
+    examples = Examples(treebank(5), bits=BITS)
+    n = examples.n_weights
+    fixed = np.zeros(n)
+    fixed.flags.writeable = False
+
+    def sweep(**changed: Any) -> tuple[float, Any]:
+        given = {
+            "order": np.arange(5), "weights": np.zeros(n), "late": np.zeros(n),
+            "touched": np.zeros(n, bool), "time": 0, "batch": 2, **changed,
+        }  # fmt: skip
+        return examples.sweep(Aggressive(), **given), given["weights"].tolist()
+
+    expected = sweep()
+    assert sweep(order=np.arange(5, dtype=np.int32)) == sweep(order=list(range(5))) == expected
+    assert sweep(batch=2**62) == sweep(batch=5)
+    for changed, error, problem in (
+        ({"order": [0, 5]}, ValueError, r"order\[1\] is 5; there are 5 sentences, from 0"),
+        ({"order": [-1]}, ValueError, r"order\[0\] is -1"),
+        ({"order": [0.5]}, ValueError, "order must be whole numbers, .* got float64"),
+        ({"batch": 0}, ValueError, "batch must be an integer >= 1, got 0"),
+        ({"time": -1}, ValueError, "time must be an integer >= 0, got -1"),
+        ({"weights": np.zeros(5)}, ValueError, f"weights: an array of {n} numbers is wanted"),
+        ({"late": np.zeros(n, np.float32)}, TypeError, "late must be an array of float64, not fl"),
+        ({"touched": np.zeros(n)}, TypeError, "touched must be an array of bool, not float64"),
+        ({"weights": [0.0] * n}, TypeError, "weights must be an array of float64, not list"),
+        ({"weights": np.zeros(2 * n)[::2]}, ValueError, "weights must be contiguous"),
+        ({"late": fixed}, ValueError, "late is read-only, and would be changed"),
+    ):
+        with pytest.raises(error, match=problem):
+            sweep(**changed)
 
 
 def pairs_graph(examples: Examples, i: int, potentials: Array) -> vs.FactorGraph:

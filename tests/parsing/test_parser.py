@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import valuesparse as vs
 from tests.parsing.treebank import treebank
 from valuesparse.learning import Aggressive, Online
-from valuesparse.parsing import Examples, Parser, Progress, Sentence, load, train
+from valuesparse.parsing import Examples, Parser, Progress, Sentence, _parser, load, train
 from valuesparse.parsing._model import bytes_of, model_of, rounded
 
 BITS = 6
@@ -197,6 +198,12 @@ def test_training_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
     assert str(seen[-1]).startswith("parts, pass 4 of 4, loss ")
     with pytest.raises(ValueError, match="is a checkpoint of other data"):
         train(treebank(), **{**given, "beta": 2.0}, checkpoint=kept)
+    longer = train(treebank(), **{**given, "epochs": 5}, checkpoint=kept)
+    assert bytes_of(longer.model) == bytes_of(train(treebank(), **{**given, "epochs": 5}).model)
+    state = kept.read_bytes()
+    with pytest.raises(ValueError, match="state has 5 passes, epochs is 4: ask for 5 or more"):
+        train(treebank(), **given, checkpoint=kept)
+    assert kept.read_bytes() == state
 
 
 def test_progress_within_a_pass_changes_no_bit() -> None:
@@ -271,6 +278,20 @@ def test_pairs_of_arcs_are_learned_and_parsed() -> None:
         parser.parse([], method="exact")
 
 
+def test_a_confidence_of_lp_is_no_negative_zero(
+    parser: Parser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def decode(*given: Any, **how: Any) -> SimpleNamespace:
+        found = vs.decode(*given, **how)
+        zeros = [np.array([1.0, -0.0]) for _ in found.states]
+        return SimpleNamespace(states=found.states, relaxed=zeros, converged=True, integral=False)
+
+    monkeypatch.setattr(_parser, "decode", decode)
+    (found,) = parser.parse(bare(treebank(1)), "lp")
+    assert found.confidence.tolist() == [0.0] * len(found)
+    assert not np.signbit(found.confidence).any()
+
+
 def test_errors_say_what_is_wrong(parser: Parser) -> None:
     with pytest.raises(ValueError, match="method must be one of auto"):
         parser.parse([], method="viterbi")
@@ -288,6 +309,16 @@ def test_errors_say_what_is_wrong(parser: Parser) -> None:
         list(parser.parse([Sentence(["\ud800"])]))
     with pytest.raises(TypeError, match="sentence must be a Sentence, not str"):
         parser.graph("a b")  # type: ignore[arg-type]
+    for bad, problem in ((Sentence(["a"]), "not Sentence; put it into a list"), (3, "not int$")):
+        with pytest.raises(
+            TypeError, match=f"sentences must be an iterable of Sentence, {problem}"
+        ):
+            parser.parse(bad)  # type: ignore[arg-type]
+    for use, given in (
+        (parser.parse, []), (parser.graph, Sentence(["a"])), (train, treebank(2))
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="prune must be True or False, not 'no'"):
+            use(given, prune="no")  # type: ignore[operator]
     for given, problem in (
         ({"order": 5}, "order must be"),
         ({"beta": 0.0}, "beta must be above 0"),

@@ -141,7 +141,8 @@ def parse() -> None:
 )
 @click.option(
     "--checkpoint", type=_FILE, callback=writable, metavar="FILE",
-    help="Keep the state here, and go on from it when it is there.",
+    help="Keep the state here, and go on from it when it is there. With more --epochs than before "
+    "MODEL is that of so many from the start; fewer than the state has are refused.",
 )  # fmt: skip
 @_trees("what TRAIN has")
 @quiet_option

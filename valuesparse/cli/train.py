@@ -103,7 +103,7 @@ def train(
     log = trainer.logparser
     assert log is not None
     words = [
-        f"{len(log.iterations):,} iterations ({_REASONS.get(str(trainer.reason), trainer.reason)})",
+        f"{trainer.iterations:,} iterations ({_REASONS.get(str(trainer.reason), trainer.reason)})",
         f"{log.featgen_num_features:,} features",
     ]
     if trainer.accuracy is not None:

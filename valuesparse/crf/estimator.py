@@ -194,7 +194,7 @@ calibration_max_trials : optional
         *,
         allowed: Iterable[Iterable[Any]] | None = None,
         callback: Callable[[Any], object] | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint: str | bytes | os.PathLike[str] | None = None,
         checkpoint_every: int = 10,
     ) -> Self:
         """Train a model.

@@ -11,7 +11,8 @@
 ======================= ==============================================================
 """
 
-from valuesparse.learning.lbfgs import Iteration, Lbfgs
+from valuesparse.learning._state import Field
+from valuesparse.learning.lbfgs import Bounded, Iteration, Lbfgs
 from valuesparse.learning.online import Epoch, Online
 from valuesparse.learning.parts import (
     PartModel,
@@ -32,7 +33,9 @@ from valuesparse.learning.rules import (
 __all__ = [
     "Aggressive",
     "Arow",
+    "Bounded",
     "Epoch",
+    "Field",
     "Iteration",
     "Lbfgs",
     "Online",

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._validation import as_count
 from valuesparse.io._files import check_target, write_bytes
 from valuesparse.learning._state import Field, Fields, Resumable, State, StateError, checked
 
@@ -43,7 +44,7 @@ class Checkpoint:
 
     Parameters
     ----------
-    path : str or path
+    path : str, bytes or path
         The file.
     every : int
         Iterations between two states; at least 1.
@@ -58,10 +59,13 @@ class Checkpoint:
         It is no regular file, such as a pipe.
     """
 
-    def __init__(self, path: str | os.PathLike[str], every: int, parts: tuple[Any, ...]) -> None:
-        if every < 1:
+    def __init__(
+        self, path: str | bytes | os.PathLike[str], every: int, parts: tuple[Any, ...]
+    ) -> None:
+        if type(every) is int and every < 1:
             raise ValueError(f"checkpoint_every must be 1 or more, not {every}")
-        self.path, self.every = Path(path), every
+        self.path = Path(os.fsdecode(path))
+        self.every = as_count("checkpoint_every", every, at_least=1)
         self.fingerprint = fingerprint_of(parts)
         check_target(self.path)
         # Reading a pipe has no end when nobody writes to it.

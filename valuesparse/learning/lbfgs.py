@@ -199,6 +199,14 @@ class Lbfgs:
         self.threads = as_count("threads", threads, at_least=1)
         self.bounded = bounded
         n = len(self.x)
+        try:
+            self._s, self._y = np.empty((memory, n)), np.empty((memory, n))
+            self._sy = np.empty(memory)
+        except (MemoryError, ValueError):  # a ValueError where the address space is too small
+            raise MemoryError(
+                f"memory = {memory}: so many pairs of {n} numbers each do not fit; keep fewer "
+                "(trainers call it num_memories)"
+            ) from None
         self.diagonal = None
         if diagonal is not None:
             self.diagonal = np.ascontiguousarray(diagonal, np.float64)
@@ -214,8 +222,6 @@ class Lbfgs:
         self.reason: str | None = None
         self.loss = math.nan
         self._gradient = np.empty(n)
-        self._s, self._y = np.empty((memory, n)), np.empty((memory, n))
-        self._sy = np.empty(memory)
         self._pairs = 0  # made so far; the last `memory` are kept, pair i in row i % memory
         self._past: list[float] = []
         self._errors: list[float] = []  # how far each of them may be off
@@ -295,18 +301,16 @@ class Lbfgs:
 
     def _begin(self) -> None:
         """Evaluate the first point."""
-        self._started = True
         self.loss = self.function(self.x, self._gradient) + self._l1(self.x)
         if not math.isfinite(self.loss):
             raise ValueError("the function is not finite where the search begins")
-        if not np.isfinite(self._gradient).all():
-            at = int(np.isfinite(self._gradient).argmin())
-            raise ValueError(f"gradient[{at}] is {self._gradient[at]} where the search begins")
+        _require_finite(self._gradient, "where the search begins")
         if self._in_doubt():
             self._refine()
         self._past, self._errors = [self.loss], [self._error()]
         if self._small(self._pseudo_gradient()):
             self.reason = "converged"
+        self._started = True  # an evaluation that was cut off is begun again
 
     def _error(self) -> float:
         """Return how far the last loss may be off from the exact function's."""
@@ -359,6 +363,8 @@ class Lbfgs:
         if not found.ok:
             self.reason = "linesearch"
             return None
+        if not math.isfinite(found.value):
+            raise ValueError(f"the function is {found.value} in iteration {self.iterations + 1}")
         self.iterations += 1
         if self.memory:
             # Neither the direction nor the old gradient is needed any more.
@@ -425,7 +431,12 @@ class Lbfgs:
         def along(step: float) -> tuple[float, float]:
             self._move(d, step, x)
             value = self.function(x, after)
-            return value, self._dot(after, d) if math.isfinite(value) else math.inf
+            if not math.isfinite(value):
+                return value, math.inf
+            slope = self._dot(after, d)
+            if not math.isfinite(slope):  # as it is wherever the gradient is not
+                _require_finite(after, f"in iteration {self.iterations + 1}")
+            return value, slope
 
         start = (self.loss, slope)
         if self.linesearch == "MoreThuente":
@@ -443,6 +454,7 @@ class Lbfgs:
             self._move(d, step, x, orthant)
             value = self.function(x, after) + self._l1(x)
             if value <= self.loss + FTOL * self._dot(x - self.x, gradient):
+                _require_finite(after, f"in iteration {self.iterations + 1}")
                 return LinePoint(step, value, trial, True)
             step *= 0.5
         return LinePoint(step, value, self.max_linesearch, False)
@@ -474,3 +486,11 @@ class Lbfgs:
 
     def _dot(self, x: Array, y: Array) -> float:
         return dot(x, y, self.threads)
+
+
+def _require_finite(gradient: Array, where: str) -> None:
+    """Raise ValueError that names the first number which is not."""
+    finite = np.isfinite(gradient)
+    if not finite.all():
+        at = int(finite.argmin())
+        raise ValueError(f"gradient[{at}] is {gradient[at]} {where}")

@@ -30,7 +30,7 @@ from valuesparse.learning._state import (
     vector,
 )
 from valuesparse.learning.parts import Array, Indices, PartModel, Together
-from valuesparse.learning.rules import Rule
+from valuesparse.learning.rules import Arow, Rule
 
 __all__ = ["Epoch", "Online"]
 
@@ -109,6 +109,8 @@ class Online:
     Batches are taken one after another: each needs the weights that the one before has left.
     A :class:`SweepingModel` may take a pass with a rule that it knows by itself.
     The mean is kept as Σ t δ_t beside Σ δ_t, so that an update costs what it changes.
+    After an exception inside a pass, Ctrl-C too, `weights` have some of its steps. Restore a state
+    of before then: the learner does not go on without, nor has it a state or a result.
     """
 
     def __init__(
@@ -130,6 +132,11 @@ class Online:
         as_count("batch", batch, at_least=1)
         as_count("average_after", average_after, at_least=0)
         as_threshold("epsilon", epsilon)
+        if isinstance(rule, Arow) and len(rule.variance) != model.n_weights:
+            raise ValueError(
+                f"rule: this Arow is for {len(rule.variance)} weights, but the model has "
+                f"{model.n_weights}"
+            )
         self.model, self.rule = model, rule
         self.epochs, self.epsilon, self.average = epochs, epsilon, average
         self.strict, self.closing, self.batch = strict, closing, batch
@@ -141,6 +148,7 @@ class Online:
         self._late = np.zeros(model.n_weights)  # Σ (t - before) δ_t
         self._time = self._before = 0
         self._random = generator(seed)
+        self._cut_off = False
 
     def __iter__(self) -> Iterator[Epoch]:
         count = len(self.model)
@@ -165,7 +173,13 @@ class Online:
         ----------
         threads : int
             Weights are spread over so many.
+
+        Raises
+        ------
+        ValueError
+            An exception has cut a pass off, and no state was restored.
         """
+        self._require_whole()
         if not self.average or self._time == 0:
             return self.weights.copy()
         mean = np.empty_like(self.weights)
@@ -185,7 +199,14 @@ class Online:
         }  # fmt: skip
 
     def state(self) -> dict[str, Any]:
-        """Return all that the next pass depends on: numbers, and copies of arrays."""
+        """Return all that the next pass depends on: numbers, and copies of arrays.
+
+        Raises
+        ------
+        ValueError
+            An exception has cut a pass off, and no state was restored.
+        """
+        self._require_whole()
         return {
             "weights": self.weights.copy(), "late": self._late.copy(),
             "touched": self.touched.copy(),
@@ -214,8 +235,25 @@ class Online:
         self._before = self.average_after * each if done > self.average_after else 0
         self.reason = ENDED[int(found["ended"])]
         self.rule.restore({key[5:]: found[key] for key in found if key.startswith("rule_")})
+        self._cut_off = False
+
+    def _require_whole(self) -> None:
+        """Raise StateError after a pass that an exception cut off."""
+        if self._cut_off:
+            raise StateError(
+                f"pass {self.done + 1} was cut off by an exception, with some of its steps done: "
+                "restore a state of before, or make a new learner"
+            )
 
     def _pass(self) -> Epoch:
+        self._require_whole()
+        try:
+            return self._all_examples()
+        except BaseException:  # copies to go back to would cost small data a tenth of the time
+            self._cut_off = True
+            raise
+
+    def _all_examples(self) -> Epoch:
         order = self._random.permutation(len(self.model))
         if self.average_after and self.done == self.average_after:
             self._late[:] = 0.0

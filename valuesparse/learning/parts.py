@@ -16,6 +16,7 @@ __all__ = [
     "SweepingModel",
     "Together",
     "loss_and_gradient",
+    "require_loss",
     "supported",
 ]
 
@@ -119,22 +120,23 @@ class Together:
 
     def marginals(self, i: int, potentials: Array) -> tuple[float, Array]:
         """Return the summed log Z and the expected structures."""
-        found = [self.model.marginals(k, own) for k, own in self._each(potentials)]
+        found = [self.model.marginals(k, own) for k, own in self.each(potentials)]
         return sum(log_z for log_z, _ in found), np.concatenate([mu for _, mu in found])
 
     def best(self, i: int, potentials: Array) -> Array:
         """Return the structures that score best."""
-        return np.concatenate([self.model.best(k, own) for k, own in self._each(potentials)])
+        return np.concatenate([self.model.best(k, own) for k, own in self.each(potentials)])
 
     def gradient(self, i: int, residual: Array) -> tuple[Indices, Array]:
         """Return the summed gradient."""
-        found = [self.model.gradient(k, own) for k, own in self._each(residual)]
+        found = [self.model.gradient(k, own) for k, own in self.each(residual)]
         indices, place = np.unique(np.concatenate([at for at, _ in found]), return_inverse=True)
         values = np.zeros(len(indices))
         np.add.at(values, place, np.concatenate([value for _, value in found]))
         return indices, values
 
-    def _each(self, parts: Array) -> list[tuple[int, Array]]:
+    def each(self, parts: Array) -> list[tuple[int, Array]]:
+        """Return the examples, each with its own of all parts."""
         return list(zip(self.which, np.split(parts, self._ends), strict=True))
 
 
@@ -169,7 +171,13 @@ def loss_and_gradient(
         At least 0: what rounding or an approximate engine leaves below is 0.
     indices, values : arrays
         The gradient (a subgradient for β = ∞), weights once each.
+
+    Raises
+    ------
+    ValueError
+        `beta` or `gamma` is out of its range, or the loss is not finite.
     """
+    require_loss(beta, gamma)
     z = model.gold(i)
     scores = model.scores(i, weights)
     augmented, q = scores, 0.0
@@ -182,9 +190,23 @@ def loss_and_gradient(
     else:
         log_z, mu = model.marginals(i, beta * augmented if beta != 1.0 else augmented)
         top = log_z / beta
-    loss = max(0.0, top + gamma * q - float(scores @ z))
+    loss = top + gamma * q - float(scores @ z)
+    if not math.isfinite(loss):  # max would take NaN for 0
+        which = f"examples {model.which}" if isinstance(model, Together) else f"example {i}"
+        raise ValueError(
+            f"{which}: the loss is {loss}; scores, cost, marginals and log Z of a model must be "
+            "finite"
+        )
     indices, values = model.gradient(i, mu - z)
-    return loss, indices, values
+    return max(0.0, loss), indices, values
+
+
+def require_loss(beta: float, gamma: float) -> None:
+    """Raise ValueError where there is no such loss."""
+    if not beta > 0.0:
+        raise ValueError(f"beta must be above 0 (inf for the best structure), not {beta}")
+    if not 0.0 <= gamma < math.inf:
+        raise ValueError(f"gamma must be at least 0 and finite, not {gamma}")
 
 
 def supported(model: PartModel) -> npt.NDArray[np.bool_]:

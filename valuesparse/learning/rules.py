@@ -8,7 +8,14 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from valuesparse.learning._state import Fields, vector
-from valuesparse.learning.parts import Array, Indices, PartModel, loss_and_gradient
+from valuesparse.learning.parts import (
+    Array,
+    Indices,
+    PartModel,
+    Together,
+    loss_and_gradient,
+    require_loss,
+)
 
 __all__ = ["Aggressive", "Arow", "PassiveAggressive", "Perceptron", "Rule", "Update"]
 
@@ -68,10 +75,7 @@ class Aggressive(_Forgetful):
     """
 
     def __init__(self, beta: float = 1.0, gamma: float = 0.0, longest: float = math.inf) -> None:
-        if not beta > 0.0:
-            raise ValueError(f"beta must be above 0 (inf for the best structure), not {beta}")
-        if not 0.0 <= gamma < math.inf:
-            raise ValueError(f"gamma must be at least 0 and finite, not {gamma}")
+        require_loss(beta, gamma)
         if not longest > 0.0:
             raise ValueError(f"longest must be above 0, not {longest}")
         self.beta, self.gamma, self.longest = beta, gamma, longest
@@ -88,10 +92,10 @@ class Aggressive(_Forgetful):
 class _Mistake(NamedTuple):
     """The best structure, where it is not the right one."""
 
+    best: Array
     step: Array  #: Its parts less the right ones.
     lead: float  #: By how much it scores higher.
     wrong: float  #: Its cost.
-    constant: float  #: The part of a cost that no structure changes.
 
 
 def _mistake(model: PartModel, i: int, weights: Array) -> _Mistake | None:
@@ -102,13 +106,24 @@ def _mistake(model: PartModel, i: int, weights: Array) -> _Mistake | None:
     if wrong <= 0.0:
         return None
     step = mu - model.gold(i)
-    return _Mistake(step, float(scores @ step), wrong, q)
+    return _Mistake(mu, step, float(scores @ step), wrong)
+
+
+def _share_wrong(model: PartModel, i: int, structure: Array) -> float:
+    """Return the cost as a share of that of a structure that is all wrong; of several, the sum."""
+    if isinstance(model, Together):
+        return sum(_share_wrong(model.model, k, own) for k, own in model.each(structure))
+    p, q = model.cost(i)
+    wrong = float(p @ structure) + q
+    return 0.5 * wrong / q if q > 0.0 else wrong
 
 
 class Perceptron(_Forgetful):
     """The structured perceptron: the right structure in, the best one out, step 1.
 
     Its loss is a share of the cost of a structure that is all wrong, 2 q: wrong labels per label.
+    The loss of a batch is the sum of these shares. Where no part is right, q is 0, and the loss is
+    the cost.
     """
 
     def update(self, model: PartModel, i: int, weights: Array) -> Update:
@@ -117,7 +132,7 @@ class Perceptron(_Forgetful):
         if found is None:
             return Update(0.0)
         indices, values = model.gradient(i, found.step)
-        return Update(0.5 * found.wrong / found.constant, indices, -values)
+        return Update(_share_wrong(model, i, found.best), indices, -values)
 
 
 class PassiveAggressive(_Forgetful):

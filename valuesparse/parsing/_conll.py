@@ -109,6 +109,8 @@ def sentence_of(
             others.append((len(rows), line))
     if others:
         _check_others(found, rows, others, form)
+    if _ends_within("\n".join(found.lines), len(found.lines)):
+        raise _end_within(found)
     if not rows:
         return Sentence([], others=others, format=form)
     cells = list(zip(*rows, strict=True))
@@ -131,6 +133,26 @@ def sentence_of(
     forms, lemmas, upos, xpos, feats, labels, deps, misc = columns
     array = np.array(heads, np.int64)
     return Sentence(forms, lemmas, upos, xpos, feats, array, labels, deps, misc, None, others, form)
+
+
+def _ends_within(text: str, count: int) -> bool:
+    """Return whether lines, joined, hold more ends than those between `count` of them.
+
+    A carriage return at the end of a line is one: readers take it for a part of the end.
+    """
+    if text.count("\n") != max(count - 1, 0):
+        return True
+    return "\r" in text and ("\r\n" in text or text.endswith("\r"))
+
+
+def _end_within(found: Lines) -> TextFormatError:
+    """Return the error of the first line that could not be written as it is."""
+    place = next(i for i, line in enumerate(found.lines) if "\n" in line or line.endswith("\r"))
+    if "\n" in found.lines[place]:
+        return _error_at(found, place, "it holds the end of a line; give one line at a time")
+    return _error_at(
+        found, place, "it ends in a carriage return; lines end in LF or CR LF, not in CR"
+    )
 
 
 def _check_others(
@@ -249,8 +271,7 @@ def text_of(sentence: Sentence, form: str | None = None) -> str:
         lines.insert(before, line)
     text = "\n".join(lines)
     tabs = (_WIDTH - 1) * n + sum(line.count("\t") for _, line in others)
-    ends = text.count("\n") != max(len(lines) - 1, 0) or "\r\n" in text or text.endswith("\r")
-    if ends or text.count("\t") != tabs or "" in lines:
+    if _ends_within(text, len(lines)) or text.count("\t") != tabs or "" in lines:
         raise ValueError("a cell or a line beside the words holds a tab or the end of a line")
     for i, (_, line) in enumerate(others):
         if not line.startswith("#") and not _BETWEEN.match(line):

@@ -323,12 +323,19 @@ def _parsed(
             elif how.on_error == "stop":
                 raise bad[i]
             else:
-                texts.append("\n".join(lines.lines) + "\n\n")
+                texts.append(_unparsed(lines))
         notes = [str(located(error, source)) for error in [*bad.values()][: _TOLD - told]]
         told += len(notes)
         right = [i for i in todo if i not in bad]
         tokens = sum(len(sentences[i]) for i in right)
         yield "".join(texts), WrittenCounts(len(right), tokens, len(bad), tuple(notes))
+
+
+def _unparsed(found: Lines) -> str:
+    """Return the text of a sentence that is left as it was."""
+    # The reader took one of two carriage returns at the end of a line.
+    whole = (f"{line}\r" if line.endswith("\r") else line for line in found.lines)
+    return "\n".join(whole) + "\n\n"
 
 
 def _measure(found: Lines) -> tuple[int, int]:

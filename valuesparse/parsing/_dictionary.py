@@ -11,7 +11,14 @@ import numpy.typing as npt
 from valuesparse import _parser
 from valuesparse._validation import as_count
 
-__all__ = ["FEATURES", "Dictionary", "as_features", "as_min_count", "counted"]
+__all__ = [
+    "FEATURES",
+    "Dictionary",
+    "as_features",
+    "as_min_count",
+    "counted",
+    "require_order",
+]
 
 Array = npt.NDArray[Any]
 
@@ -91,6 +98,17 @@ def _ones() -> Array:
     """Return how many bits each number of 16 bits has."""
     numbers = np.arange(1 << 16, dtype="<u2").view(np.uint8).reshape(-1, 2)
     return np.unpackbits(numbers, axis=1).sum(axis=1, dtype=np.uint8)
+
+
+def require_order(dictionary: Dictionary, sets: int) -> None:
+    """Refuse a dictionary of another order than `sets`, that of a model as the engine takes it."""
+    templates = len(dictionary.sizes)
+    if templates == _parser.templates_of_parts(sets):
+        return
+    names = ("0", "1", "2", "2 with non-projective arcs")
+    own = [name for k, name in enumerate(names) if templates == _parser.templates_of_parts(k)]
+    whose = f"a model of order {own[0]}" if own else "no model"
+    raise ValueError(f"features is the dictionary of {whose}, order is {names[sets]}")
 
 
 def counted(

@@ -9,9 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _parser
+from valuesparse._validation import as_array
 from valuesparse.parsing._sentences import Sentence, error_of, tree_problem
 
-__all__ = ["IGNORABLE", "Encoded", "as_ignored", "encode", "heads_of", "projective_and_single"]
+__all__ = [
+    "IGNORABLE",
+    "Encoded",
+    "as_candidates",
+    "as_ignored",
+    "encode",
+    "heads_of",
+    "projective_and_single",
+]
 
 Array = npt.NDArray[Any]
 
@@ -87,6 +96,78 @@ def heads_of(sentences: Sequence[Sentence]) -> Array:
     if not sentences:
         return np.zeros(0, np.int32)
     return np.concatenate([sentence.heads for sentence in sentences]).astype(np.int32)
+
+
+def as_candidates(arcs: Any, offset: Array) -> tuple[Array, Array, Array]:
+    """Return the arcs that are looked at, as the engine takes them, once they are checked.
+
+    Parameters
+    ----------
+    arcs : sequence of three arrays
+        Where the arcs of each sentence begin (B + 1,), their heads and their modifiers.
+    offset : (B + 1,) int64 ndarray
+        Where the words of each sentence begin.
+
+    Raises
+    ------
+    ValueError
+        They are not whole numbers of these shapes, of these words, or not in order; or a word has
+        no arc.
+    """
+    three = tuple(arcs) if isinstance(arcs, Iterable) else ()
+    if len(three) != 3:
+        raise ValueError("arcs must be three arrays, as Examples.prune returns them")
+    given = begin, heads, modifiers = [as_array(f"arcs[{i}]", x) for i, x in enumerate(three)]
+    for i, array in enumerate(given):
+        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+            raise ValueError(
+                f"arcs[{i}] must be whole numbers, one after the other, got {array.dtype} of shape "
+                f"{array.shape}"
+            )
+    count = len(offset) - 1
+    if len(begin) != count + 1 or len(heads) != len(modifiers):
+        raise ValueError(
+            f"arcs of {count} sentences must have shapes {(count + 1,)}, (m,) and (m,), got "
+            f"{', '.join(str(array.shape) for array in given)}"
+        )
+    if begin[0] != 0 or begin[-1] != len(heads):
+        at, wanted = (0, 0) if begin[0] != 0 else (count, len(heads))
+        raise ValueError(f"arcs[0][{at}] is {begin[at]}; it must be {wanted}")
+    descends = begin[1:] < begin[:-1]
+    if descends.any():
+        at = int(descends.argmax()) + 1
+        raise ValueError(f"arcs[0][{at}] is {begin[at]}, less than the one before")
+    begin = begin.astype(np.int64)
+    sentence = np.repeat(np.arange(count), np.diff(begin))
+    words = np.diff(offset)[sentence]
+    for i, array, least in ((1, heads, 0), (2, modifiers, 1)):
+        bad = (array < least) | (array > words)
+        if bad.any():
+            k = int(bad.argmax())
+            raise ValueError(
+                f"arcs[{i}][{k}] is {array[k]}; in sentence {sentence[k]} it must be {least} to "
+                f"{words[k]}"
+            )
+    heads, modifiers = heads.astype(np.int32), modifiers.astype(np.int32)
+    loop = heads == modifiers
+    if loop.any():
+        k = int(loop.argmax())
+        raise ValueError(f"arcs[1][{k}] is {heads[k]}, as arcs[2][{k}]; no word is its own head")
+    rises = (modifiers[1:] > modifiers[:-1]) | (sentence[1:] > sentence[:-1])
+    rises |= (modifiers[1:] == modifiers[:-1]) & (heads[1:] > heads[:-1])
+    if not rises.all():
+        k = int(rises.argmin()) + 1
+        raise ValueError(
+            f"arcs[1][{k}], arcs[2][{k}] is {(int(heads[k]), int(modifiers[k]))}; arcs of a "
+            "sentence must ascend by modifier, then by head, each once"
+        )
+    without = np.ones(int(offset[-1]), np.bool_)
+    without[offset[sentence] + modifiers - 1] = False
+    if without.any():
+        word = int(without.argmax())
+        i = int(np.searchsorted(offset, word, "right")) - 1
+        raise ValueError(f"arcs[2] has no arc of word {word - offset[i] + 1} of sentence {i}")
+    return begin, heads, modifiers
 
 
 def projective_and_single(heads: Array, offset: Array) -> tuple[bool, bool]:

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import operator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _parser
-from valuesparse._validation import as_count, as_flag
+from valuesparse._validation import as_array, as_count, as_flag, as_reals
 from valuesparse.errors import InfeasibleError
 from valuesparse.learning import Aggressive
-from valuesparse.parsing._dictionary import Dictionary, as_features, as_min_count, counted
-from valuesparse.parsing._encoding import as_ignored, encode, heads_of, projective_and_single
-from valuesparse.parsing._sentences import Sentence
+from valuesparse.parsing._dictionary import (
+    Dictionary,
+    as_features,
+    as_min_count,
+    counted,
+    require_order,
+)
+from valuesparse.parsing._encoding import (
+    as_candidates,
+    as_ignored,
+    encode,
+    heads_of,
+    projective_and_single,
+)
+from valuesparse.parsing._sentences import Sentence, iterated, require_sentence
 from valuesparse.threads import resolve
 
 __all__ = [
@@ -43,7 +56,7 @@ def as_order(order: Any, least: int = 1) -> int:
     """Return the order of a model; 0 is that of a pruner, whose arcs have fewer features."""
     whole = isinstance(order, (int, np.integer)) and not isinstance(order, bool)
     if not whole or not least <= order <= 2:
-        raise ValueError(f"order must be 1 or 2, not {order!r}")
+        raise ValueError(f"order must be {'' if least else '0, '}1 or 2, not {order!r}")
     return int(order)
 
 
@@ -104,11 +117,12 @@ class Examples:
 
     Parameters
     ----------
-    sentences : sequence of Sentence
+    sentences : iterable of Sentence
         Each with its tree.
-    order : {1, 2}
+    order : {0, 1, 2}
         1: parts are arcs, and losses are exact. 2: pairs of arcs as well; log Z and marginals are
-        those of belief propagation with a tree factor (parser #1 of MSFXM10).
+        those of belief propagation with a tree factor (parser #1 of MSFXM10). 0: arcs with the few
+        features of a pruner, for `prune`.
     constraint : {"tree", "projective"}, optional
         Which trees there are; by default projective ones where below 0.5 % of the arcs are not.
     single_root : bool, optional
@@ -121,10 +135,14 @@ class Examples:
     threads : int, optional
         For `sweep`; None: every core this process may use.
     arcs : tuple of three arrays, optional
-        The arcs that are looked at, as `prune` returns them; by default all.
+        The arcs that are looked at, as `prune` returns them; by default all. Whole numbers: where
+        those of each sentence begin and the last end, (B + 1,), their heads, and their modifiers.
+        They ascend by modifier, then by head. Each word has one; those of the trees should be
+        among them.
     features : {"hashed", "supported", "complete"}, or Dictionary
         The features: all, hashed; those of the sentences' trees; or those of all parts, whether a
-        tree has them or not (MSFXM10, section 5). The last two are counted.
+        tree has them or not (MSFXM10, section 5). The last two are counted. A dictionary is the
+        attribute `dictionary` of examples of the same order.
     min_count : int
         A dictionary leaves out keys that were met less often: features in any direction and at any
         distance.
@@ -173,7 +191,7 @@ class Examples:
 
     def __init__(
         self,
-        sentences: Sequence[Sentence],
+        sentences: Iterable[Sentence],
         order: int = 1,
         constraint: str | None = None,
         single_root: bool | None = None,
@@ -190,8 +208,13 @@ class Examples:
         order, bits = as_order(order, 0), as_bits(bits)
         named = not isinstance(features, Dictionary) and as_features(features) != "hashed"
         as_min_count(min_count, named)
+        sentences = list(iterated(sentences))
+        for i, sentence in enumerate(sentences):
+            require_sentence(sentence, i)
         heads = heads_of(sentences)
         words, offset = encode(sentences, as_ignored(ignore))
+        if arcs is not None:
+            arcs = as_candidates(arcs, offset)
         if constraint is None or single_root is None:
             projective, single = projective_and_single(heads, offset)
             constraint = constraint or CONSTRAINTS[projective and not nonprojective]
@@ -201,19 +224,17 @@ class Examples:
         self.nonprojective = require_nonprojective(nonprojective, order, self.constraint)
         self.order, self._threads, self._least = order, resolve(threads), float(least)
         self.arrays = (words, offset, heads)
+        sets = sets_of(order, self.nonprojective)
         self.dictionary: Dictionary | None = None
         if isinstance(features, Dictionary):
+            require_order(features, sets)
             self.dictionary = features
         elif named:
             if order == 0:
                 raise ValueError(f"order 0 has hashed features, not {features!r}")
-            self.dictionary = counted(
-                self.arrays, arcs, sets_of(order, self.nonprojective), features, min_count,
-                self._threads,
-            )  # fmt: skip
+            self.dictionary = counted(self.arrays, arcs, sets, features, min_count, self._threads)
         self._learner = _parser.Learner(
-            words, offset, heads, arcs, sets_of(order, self.nonprojective), bits,
-            constraint == "projective", self.single_root,
+            words, offset, heads, arcs, sets, bits, constraint == "projective", self.single_root,
             self.dictionary and self.dictionary.native,
         )  # fmt: skip
         self.n_weights: int = self._learner.n_weights
@@ -246,8 +267,18 @@ class Examples:
         return kinds, nodes
 
     def scores(self, i: int, weights: Array) -> Array:
-        """Return the potentials of the parts (P,), sums of the weights of their features."""
-        found: Array = self._learner.scores(self._at(i), self._checked(weights, self.n_weights))
+        """Return the potentials of the parts (P,), sums of the weights of their features.
+
+        Raises
+        ------
+        ValueError
+            A weight of theirs is NaN or +inf, or there are too few or too many weights.
+        """
+        checked = self._checked("weights", weights, self.n_weights)
+        found: Array = self._learner.scores(self._at(i), checked)
+        # All weights take much longer to look at than those of one sentence to add up.
+        if not (found < np.inf).all():
+            _refuse("weights", checked, ~(checked < np.inf), "finite")
         return found
 
     def gold(self, i: int) -> Array:
@@ -268,10 +299,10 @@ class Examples:
         InfeasibleError
             Potentials of −inf leave no tree.
         ValueError
-            There are parts of non-projective arcs.
+            A potential is NaN or +inf, or there are parts of non-projective arcs.
         """
         self._require_best(1.0)
-        checked = self._checked(potentials, len(self.gold(i)))
+        checked = self._potentials(i, potentials)
         log_z, found = self._learner.marginals(self._at(i), checked)
         if log_z == -np.inf:
             raise InfeasibleError(i, -1, message=f"sentence {i}: the potentials allow no tree")
@@ -287,8 +318,10 @@ class Examples:
         ------
         InfeasibleError
             Potentials of −inf leave no tree.
+        ValueError
+            A potential is NaN or +inf.
         """
-        checked = self._checked(potentials, len(self.gold(i)))
+        checked = self._potentials(i, potentials)
         found: Array | None
         if self.order > 1:
             found = self._learner.point(self._at(i), checked)
@@ -300,8 +333,15 @@ class Examples:
         return found
 
     def gradient(self, i: int, residual: Array) -> tuple[npt.NDArray[np.int64], Array]:
-        """Return the weights that parts with a residual have, once each, and its sums."""
-        checked = self._checked(residual, len(self.gold(i)))
+        """Return the weights that parts with a residual have, once each, and its sums.
+
+        Raises
+        ------
+        ValueError
+            A residual is not finite.
+        """
+        checked = self._checked("residual", residual, len(self.gold(i)))
+        _refuse("residual", checked, ~np.isfinite(checked), "finite")
         indices, values = self._learner.gradient(self._at(i), checked)
         unique, place = np.unique(indices, return_inverse=True)
         sums = np.zeros(len(unique))
@@ -318,10 +358,28 @@ class Examples:
         time: int,
         batch: int,
     ) -> tuple[float, int] | None:
-        """Take a pass in the engine, on all threads, where the rule is one that it knows."""
+        """Take a pass in the engine, on all threads, where the rule is one that it knows.
+
+        Raises
+        ------
+        TypeError
+            One of `weights`, `late` and `touched` is no array of its dtype: they are changed as
+            they stand.
+        ValueError
+            One of them has another shape, is read-only or not contiguous; a sentence that is not
+            there; `batch` below 1, or `time` below 0.
+        """
         if type(rule) is not Aggressive:
             return None
         self._require_best(rule.beta)
+        batch = min(as_count("batch", batch, at_least=1), max(len(self), 1))
+        as_count("time", time, at_least=0)
+        order = self._numbers(order)
+        for name, array, dtype in (
+            ("weights", weights, np.float64), ("late", late, np.float64),
+            ("touched", touched, np.bool_),
+        ):  # fmt: skip
+            _require_own(name, array, dtype, self.n_weights)
         return self._learner.sweep(
             rule.beta, rule.gamma, rule.longest, order, batch, self._least, weights, late,
             touched, time, self._threads,
@@ -337,9 +395,22 @@ class Examples:
         """
         return self._learner.cut_short
 
-    def prune(self, weights: npt.NDArray[np.float32]) -> Arcs:
-        """Return the arcs that are left by the weights of an arc-factored model, and all gold."""
-        return self._learner.prune(weights, self._threads)
+    def prune(self, weights: npt.NDArray[Any]) -> Arcs:
+        """Return the arcs that are left by the weights of an arc-factored model, and all gold.
+
+        Parameters
+        ----------
+        weights : (n_weights,) array of float
+            The weights; they are rounded to float32.
+
+        Raises
+        ------
+        ValueError
+            A weight is not finite in float32, or there are too few or too many.
+        """
+        checked = self._checked("weights", weights, self.n_weights, np.float32)
+        _refuse("weights", checked, ~np.isfinite(checked), "finite")
+        return self._learner.prune(checked, self._threads)
 
     def _require_best(self, beta: float) -> None:
         if self.nonprojective and not np.isinf(beta):
@@ -349,17 +420,66 @@ class Examples:
             )
 
     def _at(self, i: int) -> int:
-        if not 0 <= i < len(self):
-            raise IndexError(f"there are {len(self)} sentences, and none has the index {i}")
-        return i
+        try:
+            at = operator.index(i)
+        except TypeError:
+            raise TypeError(f"i must be the index of a sentence, not {i!r}") from None
+        if not 0 <= at < len(self):
+            raise IndexError(f"there are {len(self)} sentences, and none has the index {at}")
+        return at
+
+    def _numbers(self, order: Any) -> npt.NDArray[np.int64]:
+        """Return the indices of sentences, checked."""
+        found = as_array("order", order)
+        if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+            raise ValueError(
+                f"order must be whole numbers, one after the other, got {found.dtype} of shape "
+                f"{found.shape}"
+            )
+        bad = (found < 0) | (found >= len(self))
+        if bad.any():
+            k = int(bad.argmax())
+            raise ValueError(f"order[{k}] is {found[k]}; there are {len(self)} sentences, from 0")
+        return np.ascontiguousarray(found, np.int64)
 
     def _words(self, i: int) -> int:
         offset = self.arrays[1]
         return int(offset[i + 1] - offset[i])
 
+    def _potentials(self, i: int, potentials: npt.ArrayLike) -> Array:
+        checked = self._checked("potentials", potentials, len(self.gold(i)))
+        _refuse("potentials", checked, ~(checked < np.inf), "finite, or -inf (which forbids)")
+        return checked
+
     @staticmethod
-    def _checked(array: Array, size: int) -> Array:
-        found = np.ascontiguousarray(array, np.float64)
+    def _checked(name: str, array: npt.ArrayLike, size: int, dtype: type = np.float64) -> Any:
+        found = as_reals(name, array)
         if found.shape != (size,):
-            raise ValueError(f"an array of {size} numbers is wanted, not of shape {found.shape}")
-        return found
+            raise ValueError(
+                f"{name}: an array of {size} numbers is wanted, not of shape {found.shape}"
+            )
+        with np.errstate(over="ignore"):  # too large for float32
+            return np.ascontiguousarray(found, dtype)
+
+
+def _refuse(name: str, array: npt.NDArray[Any], bad: npt.NDArray[np.bool_], wanted: str) -> None:
+    """Raise ValueError for the first number that is bad."""
+    if bad.any():
+        at = int(bad.argmax())
+        shown = "NaN" if np.isnan(array[at]) else f"{array[at]:+g}"
+        raise ValueError(f"{name}[{at}] is {shown}; {name} must be {wanted}")
+
+
+def _require_own(name: str, array: Any, dtype: Any, size: int) -> None:
+    """Refuse what the engine cannot change as it stands."""
+    if not isinstance(array, np.ndarray) or array.dtype != dtype:
+        got = getattr(array, "dtype", None) or type(array).__name__
+        raise TypeError(f"{name} must be an array of {np.dtype(dtype)}, not {got}")
+    if array.shape != (size,):
+        raise ValueError(
+            f"{name}: an array of {size} numbers is wanted, not of shape {array.shape}"
+        )
+    if not array.flags.c_contiguous or not array.flags.aligned:
+        raise ValueError(f"{name} must be contiguous: it is changed as it stands")
+    if not array.flags.writeable:
+        raise ValueError(f"{name} is read-only, and would be changed: give a copy")

@@ -49,8 +49,8 @@ def read_conll(
     ------
     vs.io.TextFormatError
         A `ValueError` with file and line: a row without ten columns, IDs out of order, a HEAD that
-        is no number, an empty FORM; for training a head that is missing or out of range, or heads
-        that go round in a circle.
+        is no number, an empty FORM, a second carriage return at the end of a line; for training a
+        head that is missing or out of range, or heads that go round in a circle.
     vs.io.ModelFormatError
         Gzip data that are damaged, or grow beyond 1 MiB and 40 times their size.
     ValueError

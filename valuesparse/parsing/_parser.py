@@ -17,12 +17,13 @@ from valuesparse._validation import as_count, as_flag, as_threshold
 from valuesparse.inference import decode
 from valuesparse.inference._methods import AD3, BP
 from valuesparse.models import FactorGraph
+from valuesparse.parsing._dictionary import require_order
 from valuesparse.parsing._encoding import encode
 from valuesparse.parsing._examples import as_constraint
 from valuesparse.parsing._graph import parts_graph
 from valuesparse.parsing._model import ParserModel, read_model, write_model
 from valuesparse.parsing._parses import Parses, ParseTally
-from valuesparse.parsing._sentences import Sentence, require_sentence
+from valuesparse.parsing._sentences import Sentence, iterated, require_sentence
 from valuesparse.threads import resolve
 
 __all__ = ["METHODS", "Parser", "load", "require_used"]
@@ -114,6 +115,8 @@ class Parser:
         self.single_root, self.labels, self.ignore = model.single_root, model.labels, model.ignore
         self.features, self.n_weights = model.features, len(model.weights)
         self.nonprojective = model.nonprojective
+        if model.dictionary is not None:
+            require_order(model.dictionary, model.sets)
         self._predictor = _native.Predictor(
             model.sets, model.bits, model.weights, model.pruner_bits, model.pruner,
             len(model.labels), model.label_bits, model.labeller,
@@ -196,7 +199,7 @@ class Parser:
         ValueError
             An argument is wrong.
         TypeError
-            Something that is no Sentence, or a cell that is no str.
+            Something that is no Sentence, or a cell that is no str; a Sentence in place of many.
 
         Notes
         -----
@@ -245,8 +248,8 @@ class Parser:
             as_count("max_rounds", max_rounds, at_least=0)
         effort = BP(max_iterations=max_iterations, damping=damping, tolerance=_TOLERANCE)
         trees = self._trees(constraint, single_root)
-        prune = bool(prune) and self.model.pruner is not None
-        tally, count, rest = ParseTally(), resolve(threads), iter(sentences)
+        prune = as_flag("prune", prune) and self.model.pruner is not None
+        tally, count, rest = ParseTally(), resolve(threads), iterated(sentences)
         if method == "lp":
             return Parses(self._solve(rest, trees, prune, tally), tally)
         rounds = -1 if max_rounds is None else max_rounds
@@ -308,7 +311,8 @@ class Parser:
             arcs = range(int((kinds == 0).sum()))
             for a, (head, modifier) in zip(arcs, made.names, strict=False):
                 if found.states[a]:
-                    heads[modifier - 1], confidence[modifier - 1] = head, found.relaxed[a][1]
+                    heads[modifier - 1] = head
+                    confidence[modifier - 1] = found.relaxed[a][1] + 0.0  # HiGHS may have -0.0
             pairs = int(((kinds == 1) | (kinds == 2)).sum())
             tally.add_program(pairs, converged=found.converged, integral=bool(found.integral))
             words = encode([sentence], self.ignore, i).words
@@ -362,7 +366,7 @@ class Parser:
         if not isinstance(sentence, Sentence):
             raise TypeError(f"sentence must be a Sentence, not {type(sentence).__name__}")
         single = self._has_single_root(single_root)
-        prune = bool(prune) and self.model.pruner is not None
+        prune = as_flag("prune", prune) and self.model.pruner is not None
         usual = "flow" if self.nonprojective else self.constraint
         if self.nonprojective and constraint not in (None, "flow"):
             raise ValueError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
@@ -16,6 +16,7 @@ __all__ = [
     "PROBABILITY",
     "Sentence",
     "error_of",
+    "iterated",
     "require_sentence",
     "tree_problem",
     "without_probability",
@@ -204,6 +205,17 @@ def require_sentence(sentence: object, number: int) -> None:
     """Refuse what is no sentence; the message names its `number`."""
     if not isinstance(sentence, Sentence):
         raise TypeError(f"sentences[{number}] must be a Sentence, not {type(sentence).__name__}")
+
+
+def iterated(sentences: Any) -> Iterator[Any]:
+    """Return an iterator; TypeError where there is but one sentence, or none to iterate over."""
+    try:
+        return iter(sentences)
+    except TypeError:
+        hint = "; put it into a list" if isinstance(sentences, Sentence) else ""
+        raise TypeError(
+            f"sentences must be an iterable of Sentence, not {type(sentences).__name__}{hint}"
+        ) from None
 
 
 def error_of(sentence: Sentence, number: int, error: Exception) -> Exception:

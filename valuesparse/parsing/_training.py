@@ -133,7 +133,8 @@ def train(
     ignore : iterable of str
         Columns to make no features of: LEMMA, UPOS, XPOS, FEATS.
     checkpoint : path, optional
-        The state after each pass goes there, and training goes on from it where it is there.
+        The state after each pass goes there, and training goes on from it where it is there. With
+        more `epochs` than before the parser is that of so many from the start.
     threads : int, optional
         None: every core this process may use; for parts at most `batch` are of use.
     progress : callable, optional
@@ -166,7 +167,8 @@ def train(
     Raises
     ------
     ValueError
-        An argument is wrong, there is no sentence, or one has no tree.
+        An argument is wrong, there is no sentence, or one has no tree; or the checkpoint is of
+        other data or arguments, damaged, or has more passes than `epochs`.
     vs.io.TextFormatError
         A `ValueError` with file and line: the file is damaged.
     vs.io.ModelFormatError
@@ -188,6 +190,7 @@ def train(
     as_count("epochs", epochs, at_least=1)
     as_count("batch", batch, at_least=1)
     as_count("seed", seed, at_least=0)
+    prune = as_flag("prune", prune)
     rule = Aggressive(beta, gamma)
     as_min_count(min_count, as_features(features) != "hashed")
     left_out = as_ignored(ignore)
@@ -249,6 +252,11 @@ def train(
         )  # fmt: skip
         kept = Checkpoint(checkpoint, 1, parts)
         kept.resume(learner)
+        if learner.done > epochs:
+            raise ValueError(
+                f"{kept.path} has {learner.done} passes, epochs is {epochs}: ask for "
+                f"{learner.done} or more, or name another file"
+            )
     for epoch in learner:
         if kept is not None:
             kept.offer(epoch.number, learner)

@@ -40,7 +40,7 @@ def train_corpus(
     params: Mapping[str, Any] | None = None,
     threads: int | None = None,
     callback: Callable[[Any], object] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint: str | bytes | os.PathLike[str] | None = None,
     dev: Given | None = None,
     patience: int = 10,
     constraints: str | None = None,
@@ -114,7 +114,7 @@ def train_corpus(
         require_apart(checkpoint, path)
         require_spared("model", path, read | ({held_out: "one of the inputs"} if held_out else {}))
     if checkpoint is not None:
-        require_spared("checkpoint", Path(checkpoint), read)
+        require_spared("checkpoint", Path(os.fsdecode(checkpoint)), read)
     trainer = CorpusTrainer(
         algorithm, params, verbose=False, threads=threads, constraints=constraints
     )

@@ -17,6 +17,7 @@ from valuesparse.crf.training._progress import Progress, line_of
 from valuesparse.crf.training._sgd import Sgd
 from valuesparse.learning import Aggressive, Arow, Online, PassiveAggressive, Perceptron
 from valuesparse.learning._checkpoint import Checkpoint
+from valuesparse.learning._state import LARGEST
 from valuesparse.learning.lbfgs import LINE_SEARCHES, Lbfgs
 
 __all__ = ["Progress", "Training", "check", "start"]
@@ -29,6 +30,10 @@ class Training(Protocol):
     """Training under way."""
 
     reason: str | None
+
+    @property
+    def done(self) -> int:
+        """Iterations, with those before the checkpoint that it went on from."""
 
     def __iter__(self) -> Iterator[Progress]:
         """Yield after each iteration."""
@@ -60,9 +65,19 @@ def check(algorithm: str, values: dict[str, Any], tol: float | None = None) -> N
             "feature.unsupported needs beta = inf: only then is a prediction one sequence, whose "
             f"features can be added; beta is {values['beta']}"
         )
+    if algorithm == "aggressive" and math.isinf(values["beta"]) and values["gamma"] == 0.0:
+        raise ValueError(
+            "beta = inf with gamma = 0 learns nothing: all sequences tie where it starts, so no "
+            "loss is above 0; set gamma above 0, or take the algorithm 'ap'"
+        )
     for name in ("calibration.eta", "calibration.samples"):
         if not values.get(name, 1.0) > 0.0:
             raise ValueError(f"{name} must be above 0, not {values[name]}")
+    if not 1.0 / LARGEST <= values.get("calibration.eta", 1.0) <= LARGEST:
+        raise ValueError(
+            f"calibration.eta must be between {1 / LARGEST:g} and {LARGEST:g}, not "
+            f"{values['calibration.eta']}"
+        )
     if not values.get("calibration.rate", 2.0) > 1.0:
         raise ValueError(f"calibration.rate must be above 1, not {values['calibration.rate']}")
 
@@ -89,6 +104,10 @@ class _Iterations:
 
     learner: Any
     reason: str | None = None
+
+    @property
+    def done(self) -> int:
+        raise NotImplementedError
 
     def _begin(
         self, tell: Tell, title: str, lines: list[str], checkpoint: Checkpoint | None
@@ -157,6 +176,10 @@ class _FullBatch(_Iterations):
         if tol is not None:
             lines.append(f"tol: {tol:g}\n")
         self._begin(tell, "L-BFGS optimization", lines, checkpoint)
+
+    @property
+    def done(self) -> int:
+        return self.learner.iterations
 
     def _progress(self, it: Any) -> Progress:
         lines: tuple[str, ...] = (
@@ -242,6 +265,10 @@ class _OnlinePasses(_Iterations):
         )
         lines = [line_of(*item) for item in values.items() if not item[0].startswith("feature.")]
         self._begin(tell, _TITLES[algorithm], lines, checkpoint)
+
+    @property
+    def done(self) -> int:
+        return self.learner.done
 
     def _progress(self, it: Any) -> Progress:
         weights = self.learner.result()

@@ -75,8 +75,9 @@ def generate(
     else:
         key, values = _shared(corpus, key, sizes)
     state, frequency = _count(key, values)
-    if possible_states:
+    if possible_states and minfreq <= 0.0:  # else pairs that never meet are left out again
         seen = np.flatnonzero(np.bincount(corpus.ids))
+        _require_few(len(seen) * n_labels, "feature.possible_states")
         every = (seen[:, None] * n_labels + np.arange(n_labels)).ravel()
         state, frequency = every, _spread(state, frequency, every)
     state = state[frequency >= minfreq]
@@ -89,7 +90,8 @@ def generate(
     if len(known) < len(to):
         step = np.concatenate([step, _steps(corpus, to, n_labels)])
     moves, frequency = _count(step, None)
-    if possible_transitions:
+    if possible_transitions and minfreq <= 0.0:
+        _require_few(n_labels * n_labels, "feature.possible_transitions")
         every = np.arange(n_labels * n_labels)
         moves, frequency = every, _spread(moves, frequency, every)
     moves = moves[frequency >= minfreq]
@@ -99,11 +101,7 @@ def generate(
     attribute = state // max(n_labels, 1)
     first = np.zeros(n_attributes + 1, np.int64)
     np.cumsum(np.bincount(attribute, minlength=n_attributes), out=first[1:])
-    if len(state) + len(moves) > np.iinfo(np.int32).max:
-        raise ValueError(
-            f"{len(state) + len(moves)} features are too many; raise feature.minfreq or do without "
-            "feature.possible_states"
-        )
+    _require_few(len(state) + len(moves), "feature.possible_states")
     source = moves // max(n_labels, 1)
     start = np.zeros(n_labels + 1, np.int64)
     np.cumsum(np.bincount(source, minlength=n_labels), out=start[1:])
@@ -115,6 +113,14 @@ def generate(
         target=moves % max(n_labels, 1),
         start=start,
     )
+
+
+def _require_few(count: int, cause: str) -> None:
+    """Raise ValueError, before memory for them is asked for, where there are too many features."""
+    if count > np.iinfo(np.int32).max:
+        raise ValueError(
+            f"{count} features are too many; raise feature.minfreq or do without {cause}"
+        )
 
 
 def _shared(
@@ -142,11 +148,12 @@ def _steps(corpus: Corpus, to: npt.NDArray[np.int64], n_labels: int) -> npt.NDAr
     assert corpus.sets is not None
     assert corpus.members is not None
     unknown = to[(corpus.gold[to - 1] < 0) | (corpus.gold[to] < 0)]
-    seen = np.zeros((n_labels, n_labels), bool)
     every = np.ones(n_labels, bool)
     wide = (corpus.gold < 0) & (np.diff(corpus.sets) == 0)
     if (wide[unknown - 1] & wide[unknown]).any():
+        _require_few(n_labels * n_labels, "neighbours of which nothing is known")
         return np.arange(n_labels * n_labels)
+    seen = np.zeros((n_labels, n_labels), bool)
 
     def labels(i: int) -> npt.NDArray[Any]:
         if corpus.gold[i] >= 0:

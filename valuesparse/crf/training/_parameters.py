@@ -133,12 +133,13 @@ def whole_number(name: str, value: Any) -> int:
     return int(value)
 
 
-def require_apart(checkpoint: str | os.PathLike[str] | None, model: str | os.PathLike[str]) -> None:
+def require_apart(
+    checkpoint: str | bytes | os.PathLike[str] | None, model: str | os.PathLike[str]
+) -> None:
     """Raise ValueError where the checkpoint is a file that training writes in the end."""
     if checkpoint is None:
         return
+    checkpoint = os.fsdecode(checkpoint)
     one, other = (os.path.normcase(os.path.realpath(path)) for path in (checkpoint, model))
     if one == other:
-        raise ValueError(
-            f"checkpoint: {os.fspath(checkpoint)} is where the model goes; name another file"
-        )
+        raise ValueError(f"checkpoint: {checkpoint} is where the model goes; name another file")

@@ -30,9 +30,11 @@ class Settings:
 
         Raises
         ------
-        ValueError
+        TypeError, ValueError
             For another algorithm or type.
         """
+        if not isinstance(algorithm, str):
+            raise TypeError(f"algorithm must be a str, not {algorithm.__class__.__name__}")
         name = algorithm.lower()
         name = ALIASES.get(name, name)
         if name not in ALGORITHMS or type != "crf1d":
@@ -50,6 +52,8 @@ class Settings:
 
     def set_params(self, params: Mapping[str, Any]) -> None:
         """Set several parameters, given as a dict."""
+        if not hasattr(params, "items"):
+            raise TypeError(f"params must be a dict, not {type(params).__name__}")
         for name, value in params.items():
             self.set(name, value)
 

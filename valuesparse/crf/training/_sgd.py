@@ -33,6 +33,9 @@ __all__ = ["Sgd"]
 
 Weights = npt.NDArray[np.float64]
 
+# With rates of 1e-100 and more, 1 / (λ · rate) is finite.
+_LEAST_DECAY = 1e-200
+
 
 class Sgd:
     """Passes with the rate 1 / (λ (t0 + t)), λ = 2 c2 / B, chosen by trials on a sample.
@@ -51,7 +54,7 @@ class Sgd:
     ) -> None:
         self.objective, self.values, self.checkpoint = objective, values, checkpoint
         self.count = objective.corpus.n_sequences if objective.n_labels else 0
-        self.decay = 2.0 * values["c2"] / max(self.count, 1)
+        self.decay = _decay(values["c2"], max(self.count, 1))
         self.random = generator(seed)
         self.reason: str | None = None
         self.vector, self.factor = np.zeros(objective.n_weights), 1.0
@@ -135,7 +138,7 @@ class Sgd:
     def _calibrate(self, tell: Callable[[str], None]) -> None:
         """Try rates on a sample, downwards and upwards; keep the one with the least loss."""
         v = self.values
-        size = min(self.count, int(v["calibration.samples"]))
+        size = int(min(self.count, v["calibration.samples"]))
         sample = self.random.permutation(self.count)[:size]
         tell("Calibrating the learning rate (eta)\n")
         for name in ("calibration.eta", "calibration.rate"):
@@ -143,13 +146,14 @@ class Sgd:
         tell(line_of("calibration.samples", size))
         for name in ("calibration.candidates", "calibration.max_trials"):
             tell(line_of(name, v[name]))
-        whole, self.decay = self.decay, 2.0 * v["c2"] / size
+        whole, self.decay = self.decay, _decay(v["c2"], max(size, 1))
         zero = np.zeros_like(self.vector)
         first = self._loss(sample, zero)
         tell(f"Initial loss: {first:f}\n")
         eta, rate, falling = v["calibration.eta"], v["calibration.rate"], False
         best, least, good = eta, math.inf, 0
-        for trial in range(1, v["calibration.max_trials"] + 1):
+        # The first rate stays where there is no sequence to try it on, as in CRFsuite.
+        for trial in range(1, v["calibration.max_trials"] * (size > 0) + 1):
             tell(f"Trial #{trial} (eta = {eta:f}): ")
             self.vector, self.factor, self.time = zero.copy(), 1.0, 0
             self._pass(sample, eta)
@@ -166,7 +170,11 @@ class Sgd:
                 break
             if not better and not falling:  # too fast: from here on slower than the first
                 falling, eta = True, v["calibration.eta"]
+            if not falling and eta * rate > LARGEST:
+                falling, eta = True, v["calibration.eta"]
             eta = eta / rate if falling else eta * rate
+            if eta < 1.0 / LARGEST:
+                break
         self.eta, self.decay = best, whole
         self.vector, self.factor, self.time = zero, 1.0, 0
         tell(f"Best learning rate (eta): {best:f}\n")
@@ -208,6 +216,12 @@ class Sgd:
         self.past, self.done, self.time = found["past"].tolist(), done, time
         self.eta = float(found["eta"])
         self.reason = ENDED[int(found["ended"])]
+
+
+def _decay(c2: float, count: int) -> float:
+    """Return λ, or 0 where no weight would be another for it."""
+    decay = 2.0 * c2 / count
+    return decay if decay >= _LEAST_DECAY else 0.0
 
 
 def _square(weights: Weights) -> float:

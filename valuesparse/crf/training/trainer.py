@@ -50,6 +50,7 @@ class BaseTrainer(Settings):
 
     verbose: bool = False
     reason: str | None = None
+    iterations: int = 0
     _threads: int | None = None
     _seed: int = 0
     _tol: float | None = None
@@ -116,7 +117,10 @@ class BaseTrainer(Settings):
             An item, attribute, value or label cannot be used, or the lengths differ. Nothing of the
             sequence is kept then.
         """
-        self._data.append(xseq, yseq, whole_number("group", group), allowed)
+        group = whole_number("group", group)
+        if not -(2**63) <= group < 2**63:
+            raise ValueError(f"group must be between -2**63 and 2**63 - 1, not {group}")
+        self._data.append(xseq, yseq, group, allowed)
         self._cleared = False
 
     def clear(self) -> None:
@@ -130,7 +134,7 @@ class BaseTrainer(Settings):
         holdout: int = -1,
         *,
         callback: Callable[[_algorithms.Progress], object] | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint: str | bytes | os.PathLike[str] | None = None,
         checkpoint_every: int = 10,
     ) -> None:
         """Train, and write the model.
@@ -145,7 +149,7 @@ class BaseTrainer(Settings):
         callback : callable, optional
             Called with a :class:`Progress` after each iteration; training stops when it returns
             True.
-        checkpoint : str or path, optional
+        checkpoint : str, bytes or path, optional
             A file to keep the state of training in. If it is there already, training goes on from
             it, to the same bits as without an interruption; where it is beyond `max_iterations`,
             the model is written as it stands.
@@ -174,7 +178,7 @@ class BaseTrainer(Settings):
         holdout: int = -1,
         *,
         callback: Callable[[_algorithms.Progress], object] | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint: str | bytes | os.PathLike[str] | None = None,
         checkpoint_every: int = 10,
     ) -> bytes:
         """Train, and return what :meth:`train` writes to a file.
@@ -203,7 +207,7 @@ class BaseTrainer(Settings):
         store: Callable[[bytes], object] | None,
         holdout: int,
         callback: Callable[[_algorithms.Progress], object] | None,
-        checkpoint: str | os.PathLike[str] | None,
+        checkpoint: str | bytes | os.PathLike[str] | None,
         checkpoint_every: int,
     ) -> None:
         """Train, and hand the model to `store`."""
@@ -241,7 +245,7 @@ class BaseTrainer(Settings):
             if callback is not None and asks_to_stop(callback(progress)):
                 self.reason = "callback"
                 break
-        self.reason = self.reason or run.reason
+        self.reason, self.iterations = self.reason or run.reason, run.done
         for line in run.ending(self.reason):
             self.message(line)
         self.message(f"Total seconds required for training: {time.perf_counter() - started:.3f}\n")
@@ -403,6 +407,8 @@ class Trainer(BaseTrainer):
     reason : str or None
         Why the last :meth:`train` ended: ``"converged"``, ``"delta"``, ``"max_iterations"``,
         ``"linesearch"`` or ``"callback"``.
+    iterations : int
+        Iterations behind the last model, with those before the checkpoint that it went on from.
 
     Notes
     -----
