@@ -47,6 +47,8 @@ cdef extern from "forest/request.h" namespace "vs" nogil:
                                   bint, int, double*, double*, Control&) except +
     int c_entropies "vs::entropies"(const ForestModel&, const void*, const uint8_t*, int, double*,
                                     Control&) except +
+    int c_near_likely "vs::near_likely"(const ForestModel&, const void*, int64_t*, double*,
+                                        Control&) except +
     const ForestApi* forest_api() noexcept
     int64_t c_weigh "vs::weigh"(int, const void*, int64_t, double*) noexcept
     double c_peak "vs::peak_flops"(int, int64_t) noexcept
@@ -423,6 +425,18 @@ def entropies(Forest forest, marginals, wanted, value, int threads):
     cdef double* v = <double*>data(value)
     with nogil:
         status = c_entropies(forest.m, p, w, threads, v, call.control)
+    call.end(status)
+
+
+def near_likely(Forest forest, marginals, best, scores):
+    """Fill likely labels (N,) int64, and scores (N, K) float64 of variables less these labels'."""
+    cdef Call call = Call(0, None, None, None)
+    cdef int status
+    cdef void* p = data(marginals)
+    cdef int64_t* b = <int64_t*>data(best)
+    cdef double* s = <double*>data(scores)
+    with nogil:
+        status = c_near_likely(forest.m, p, b, s, call.control)
     call.end(status)
 
 

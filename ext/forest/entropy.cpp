@@ -201,6 +201,22 @@ void find_entropies(const ForestModel& m, const void* marginals, const uint8_t* 
     m.layout ? all.trees() : all.chains(threads);
 }
 
+template <class T>
+void find_near(const Chains& c, const T* p, int64_t* best, double* scores, Control& control) {
+    const int64_t K = c.n_labels;
+    const T* unary = static_cast<const T*>(c.unary);
+    VS_NS::Ticker ticker(&control, true, K);
+    for (int64_t i = 0; i < c.n_positions && ticker.go_on(); ++i, p += K, unary += K, scores += K) {
+        int64_t top = 0;
+        for (int64_t k = 1; k < K; ++k) {
+            if (p[k] > p[top]) top = k;
+        }
+        best[i] = top;
+        const double own = std::isfinite(unary[top]) ? static_cast<double>(unary[top]) : 0.0;
+        for (int64_t k = 0; k < K; ++k) scores[k] = static_cast<double>(unary[k]) - own;
+    }
+}
+
 }  // namespace
 
 int entropies(const ForestModel& m, const void* marginals, const uint8_t* wanted, int threads,
@@ -209,6 +225,16 @@ int entropies(const ForestModel& m, const void* marginals, const uint8_t* wanted
         find_entropies<float>(m, marginals, wanted, threads, value, control);
     } else {
         find_entropies<double>(m, marginals, wanted, threads, value, control);
+    }
+    return control.stop.load() ? kCancelled : kOk;
+}
+
+int near_likely(const ForestModel& m, const void* marginals, int64_t* best, double* scores,
+                Control& control) {
+    if (m.arrays.dtype == kFloat32) {
+        find_near(m.arrays, static_cast<const float*>(marginals), best, scores, control);
+    } else {
+        find_near(m.arrays, static_cast<const double*>(marginals), best, scores, control);
     }
     return control.stop.load() ? kCancelled : kOk;
 }

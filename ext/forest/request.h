@@ -113,6 +113,11 @@ int expected(const ForestModel& model, const void* marginals, const double* ener
 int entropies(const ForestModel& model, const void* marginals, const uint8_t* wanted, int threads,
               double* value, Control& control);
 
+// The label whose marginal is largest, the first of these, `best` (N,); and each variable's own
+// scores less that label's, `scores` (N, K).
+int near_likely(const ForestModel& model, const void* marginals, int64_t* best, double* scores,
+                Control& control);
+
 // The capsule by which other extension modules call this one. Within a task of the pool a call runs
 // on the calling worker.
 struct ForestApi {

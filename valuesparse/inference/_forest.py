@@ -336,8 +336,9 @@ def _centred(model: Chain | Tree, marginals: Array) -> Chain | Tree:
     beside them. Tables and ends that components share lose their median, so that none shows in
     another.
     """
-    best = marginals.argmax(axis=1)
-    unary = _less(model.unary, model.unary[np.arange(best.size), best], (-1, 1))
+    best = np.empty(len(marginals), np.int64)
+    unary = empty(marginals.shape, np.float64)
+    native.near_likely(model.forest, marginals, best, unary)
     steps: Array | SparseTransition
     if model.table is None:  # a list with one default: see `_without_ends`
         listed = model.sparse_transition if isinstance(model, Chain) else model.sparse_pairwise
