@@ -236,3 +236,17 @@ def test_a_polytope_of_users_is_checked(told: object, words: str) -> None:
     factor.told = told
     with pytest.raises(ValueError, match=rf"polytope of Told\(1, 2, 3\) must return .*{words}"):
         vs.decode(graph, method="lp")
+
+
+def test_points_are_probabilities() -> None:
+    """HiGHS has -0.0, and may be off by its tolerance: a point is within [0, 1] all the same."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        graph = vs.FactorGraph([2] * 8)
+        graph.add_many(np.arange(8)[:, None], rng.normal(size=(8, 2)))
+        for _ in range(12):
+            graph.add(rng.choice(8, 2, replace=False).tolist(), rng.normal(size=(2, 2)))
+        graph.add(vs.factors.Xor(0, 1, 2))
+        point = np.concatenate(vs.decode(graph, method="lp").relaxed)
+        assert not np.signbit(point).any()
+        assert point.max() <= 1.0

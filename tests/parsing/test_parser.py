@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 import valuesparse as vs
 from tests.parsing.treebank import treebank
 from valuesparse.learning import Aggressive, Online
-from valuesparse.parsing import Examples, Parser, Progress, Sentence, _parser, load, train
+from valuesparse.parsing import Examples, Parser, Progress, Sentence, load, train
 from valuesparse.parsing._model import bytes_of, model_of, rounded
 
 BITS = 6
@@ -276,20 +275,6 @@ def test_pairs_of_arcs_are_learned_and_parsed() -> None:
         np.testing.assert_allclose(sentence.confidence, beliefs[on], atol=1e-5)
     with pytest.raises(ValueError, match="'exact' wants a parser of order 1"):
         parser.parse([], method="exact")
-
-
-def test_a_confidence_of_lp_is_no_negative_zero(
-    parser: Parser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def decode(*given: Any, **how: Any) -> SimpleNamespace:
-        found = vs.decode(*given, **how)
-        zeros = [np.array([1.0, -0.0]) for _ in found.states]
-        return SimpleNamespace(states=found.states, relaxed=zeros, converged=True, integral=False)
-
-    monkeypatch.setattr(_parser, "decode", decode)
-    (found,) = parser.parse(bare(treebank(1)), "lp")
-    assert found.confidence.tolist() == [0.0] * len(found)
-    assert not np.signbit(found.confidence).any()
 
 
 def test_errors_say_what_is_wrong(parser: Parser) -> None:

@@ -154,7 +154,8 @@ class LinearProgram:
             multiplier = part.marginals[first : at[rows.equal]]
             m = rows.matrix
             np.subtract.at(share, rows.entry[m.col], m.data * multiplier[m.row])
-        return found.x, share[:-1]
+        # HiGHS keeps ends up to a tolerance, and has -0.0.
+        return np.clip(found.x, low, high) + 0.0, share[:-1]
 
     def nearest(self, point: Array, watch: Watch) -> Array:
         """Return the possible states nearest to a point, by branch and bound."""

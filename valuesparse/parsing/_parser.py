@@ -311,8 +311,7 @@ class Parser:
             arcs = range(int((kinds == 0).sum()))
             for a, (head, modifier) in zip(arcs, made.names, strict=False):
                 if found.states[a]:
-                    heads[modifier - 1] = head
-                    confidence[modifier - 1] = found.relaxed[a][1] + 0.0  # HiGHS may have -0.0
+                    heads[modifier - 1], confidence[modifier - 1] = head, found.relaxed[a][1]
             pairs = int(((kinds == 1) | (kinds == 2)).sum())
             tally.add_program(pairs, converged=found.converged, integral=bool(found.integral))
             words = encode([sentence], self.ignore, i).words

@@ -93,7 +93,7 @@ def train(
     epochs: int = _EPOCHS,
     seed: int = 0,
     ignore: Iterable[str] = (),
-    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint: str | bytes | os.PathLike[str] | None = None,
     threads: int | None = None,
     progress: Callable[[Progress], object] | None = None,
     prune: bool = True,
