@@ -27,6 +27,7 @@ from valuesparse.parsing._encoding import (
     heads_of,
     projective_and_single,
 )
+from valuesparse.parsing._parts import refused, unfit
 from valuesparse.parsing._sentences import Sentence, iterated, require_sentence
 from valuesparse.threads import resolve
 
@@ -448,7 +449,10 @@ class Examples:
 
     def _potentials(self, i: int, potentials: npt.ArrayLike) -> Array:
         checked = self._checked("potentials", potentials, len(self.gold(i)))
-        _refuse("potentials", checked, ~(checked < np.inf), "finite, or -inf (which forbids)")
+        bad = unfit(checked)
+        if bad.any():
+            at = int(bad.argmax())
+            raise refused(f"potentials[{at}]", float(checked[at]))
         return checked
 
     @staticmethod

@@ -22,6 +22,7 @@ __all__ = [
     "as_triples",
     "numbered",
     "refused",
+    "unfit",
 ]
 
 Array = npt.NDArray[Any]
@@ -52,7 +53,8 @@ def refused(place: str, value: float) -> ValueError:
     )
 
 
-def _bad(scores: Array) -> Array:
+def unfit(scores: Array) -> Array:
+    """Return which scores are none: NaN, +inf, or too large."""
     return ~((scores <= _parsing.LARGEST) & ((scores >= -_parsing.LARGEST) | np.isneginf(scores)))
 
 
@@ -61,7 +63,7 @@ def as_scores(name: str, value: npt.ArrayLike) -> Array:
     scores = np.asarray(as_reals(name, value), dtype=np.float64)
     if scores.ndim != 2 or scores.shape[0] != scores.shape[1] or not scores.size:
         raise ValueError(f"{name} must be square, (words + 1, words + 1), got {scores.shape}")
-    bad = _bad(scores)
+    bad = unfit(scores)
     bad[:, 0] = False
     np.fill_diagonal(bad, False)
     if bad.any():
@@ -93,7 +95,7 @@ def as_triples(name: str, given: Any, columns: int = 3) -> tuple[Array, Array]:
             f"{name}[1] must have a number for each of {len(rows)} triples, got shape "
             f"{values.shape}"
         )
-    bad = _bad(values)
+    bad = unfit(values)
     if bad.any():
         at = int(bad.argmax())
         raise refused(f"{name}[1][{at}]", float(values[at]))
