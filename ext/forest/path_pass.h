@@ -46,7 +46,11 @@ int abreast(const Exact<D>& engine, const D& d, Ticker& ticker, Lane<D>* lanes, 
             return -1;
         }
         for (int r = first; r < first + size; ++r) {
-            if (worth && group.well(r - first)) {
+            const bool well = worth && group.well(r - first);
+            // What one direction leaves open here, both will tell, and no row.
+            const bool open = worth && !well && wanted.keep == Keep::kNothing;
+            if (open) lanes[r].status = vs::kWiden;
+            if (well || open) {
                 finish(lanes[r]);
             } else {
                 which[left++] = r;

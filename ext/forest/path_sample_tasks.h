@@ -126,7 +126,8 @@ class SampleTasks {
     bool draw_some(int64_t* item, int m, bool alone) {
         alone_ = alone;
         if constexpr (kDrawAbreast<D>) {
-            if (alone && m > 0) m = abreast(item, m);
+            if (alone && m > 0) m = abreast(item, m, Keep::kForward);
+            if (!chunks_ && m > 0) m = abreast(item, m, Keep::kBoth);
         }
         return m == 0 || (m > 0 && one_by_one(item, m, false));
     }
@@ -170,9 +171,10 @@ class SampleTasks {
         }
     }
 
-    // Draws from lanes side by side as far as that goes: items of the others move to the front.
-    // Returns how many, or -1: stopped.
-    int abreast(int64_t* item, int m) {
+    // Draws from lanes side by side as far as that goes, from forward messages (kForward), or from
+    // those of passes both ways: items of the others move to the front. Returns how many, or -1:
+    // stopped.
+    int abreast(int64_t* item, int m, Keep keep) {
         constexpr int N = Abreast<D>::N;
         if (!Abreast<D>::serves(d_)) return m;
         int left = 0;
@@ -180,7 +182,7 @@ class SampleTasks {
             const int size = m - first < N ? m - first : N;
             const vs::Scratch::Mark mark = scratch_.mark();
             bool well[N] = {};
-            if (!beside(item + first, size, well)) return -1;
+            if (!beside(item + first, size, keep, well)) return -1;
             for (int r = first; r < first + size; ++r) {
                 if (!well[r - first]) item[left++] = item[r];
             }
@@ -189,7 +191,7 @@ class SampleTasks {
         return left;
     }
     // Of at most N items; `well`: those that are done. False: stopped.
-    bool beside(const int64_t* item, int m, bool* well) {
+    bool beside(const int64_t* item, int m, Keep keep, bool* well) {
         constexpr int N = Abreast<D>::N;
         Lane<D> lanes[N];
         DrawnLane to[N];
@@ -202,15 +204,22 @@ class SampleTasks {
         }
         // Lanes that are none, or that have ended, work for nothing.
         if (2 * m <= N || to[longest].n * N > 2 * all) return true;
+        const int64_t row = d_.Kp * static_cast<int64_t>(sizeof(T));
+        if (keep == Keep::kBoth && to[longest].n * row > vs::kStoredBytes) return true;
         Abreast<D> group;
         DrawsAbreast<D> draws;
         if (!draws.open(d_, DrawsBy::kColumns, scratch_) ||
-            !group.open(lanes, m, Wanted<D>{Keep::kForward}, d_, scratch_) ||
+            !group.open(lanes, m, Wanted<D>{keep}, d_, scratch_) ||
             (c_.per_edge && !group.kept_table(0))) {
             return true;
         }
         if (!group.forward(engine_, d_, ticker_)) return false;
-        for (int r = 0; r < m; ++r) well[r] = group.well(r) && lanes[r].log_end > D::kLeastEnd;
+        if (keep == Keep::kBoth && !group.backward(d_, ticker_)) return false;
+        for (int r = 0; r < m; ++r) {
+            if (keep == Keep::kBoth) require_little_added(lanes[r]);
+            well[r] = group.well(r) && lanes[r].status == vs::kOk &&
+                      (keep == Keep::kBoth || lanes[r].log_end > D::kLeastEnd);
+        }
         if (!draw_beside(group, draws, to, well, m, longest)) return false;
         if (chunks_ && !keep_tails(group, to, item, well, m)) {
             no_memory();

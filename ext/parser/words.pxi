@@ -12,18 +12,33 @@ cdef extern from "parser/words.h" namespace "vs::parser" nogil:
 FIELDS = kFields
 
 
-cdef int read_text(str text, Text* out) except -1:
+cdef int read_text(object text, Text* out) except -1:
     cdef Py_ssize_t size
     out.start = PyUnicode_AsUTF8AndSize(text, &size)
     out.size = size
     return 0
 
 
+cdef int require_cells(str name, list column, Py_ssize_t n) except -1:
+    if column is not None and len(column) != n:
+        raise ValueError(f"{name} has {len(column)} entries, forms has {n}")
+    return 0
+
+
 def encode(list forms, list lemmas, list coarse, list fine, list morph, words):
-    """Fill `words` (n, FIELDS) uint32 from columns of n strings; None: no such column."""
+    """Fill `words` (n, FIELDS) uint32 from columns of n strings; None: no such column.
+
+    Lists can have changed since they were counted: ValueError where they are not of n.
+    """
     cdef Token token
     cdef uint32_t* out = <uint32_t*>data(words)
     cdef Py_ssize_t i, n = len(forms)
+    if n != len(words):
+        raise ValueError(f"forms has {n} entries, the sentence has {len(words)}")
+    require_cells("lemmas", lemmas, n)
+    require_cells("upos", coarse, n)
+    require_cells("xpos", fine, n)
+    require_cells("feats", morph, n)
     for i in range(n):
         read_text(forms[i], &token.form)
         if lemmas is not None:

@@ -105,6 +105,25 @@ def test_bits_of_a_full_pass_over_trees(rng: np.random.Generator, dtype: type, k
     assert_same_bits(alone(path), vs.infer(path).log_z)
 
 
+@pytest.mark.parametrize("k", [2, 3, 5, 9, 17, 49])
+def test_bits_where_low_scores_stand_for_forbidden(
+    rng: np.random.Generator, dtype: type, k: int
+) -> None:
+    """Messages one way to a label that none leads to are held at floors, in each batch alike."""
+    lengths = [*rng.integers(1, 30, 60).tolist()]
+    unary, table = rng.normal(size=(sum(lengths), k)), rng.normal(size=(k, k))
+    table[:, -1] = table[0, : k // 2] = -10_000.0
+    unary[rng.random(len(unary)) < 0.02] *= 300.0
+    unary, table = unary.astype(dtype), table.astype(dtype)
+    model = vs.Chain(unary, table, lengths=lengths)
+    want = vs.infer(model, threads=1).log_z
+    for threads in (1, 2, 3, 8):
+        assert_same_bits(alone(model, threads), want)
+    for b, first in enumerate(np.cumsum([0, *lengths[:-1]]).tolist()):
+        one = vs.Chain(unary[first : first + lengths[b]], table)
+        assert_same_bits(alone(one), want[b : b + 1])
+
+
 @pytest.mark.parametrize("scale", [10.0, 60.0, 400.0, 1e4])
 def test_scores_far_apart(rng: np.random.Generator, dtype: type, scale: float) -> None:
     """Where one pass does not know its own error there is a second, then a wider arithmetic."""

@@ -308,15 +308,22 @@ def test_what_a_table_held_at_its_floor_is_all_there_is(at: int, dtype: type) ->
             assert x[:, i].mean() == pytest.approx(want[i, 1], abs=0.04)
 
 
+@pytest.mark.parametrize("low", [False, True])
 @pytest.mark.parametrize("size", [1, 3, 9, 21])
 @pytest.mark.parametrize("k", [2, 4, 9, 17])
 def test_many_sequences_are_drawn_as_each_is(
-    k: int, size: int, rng: np.random.Generator, dtype: type
+    k: int, size: int, low: bool, rng: np.random.Generator, dtype: type
 ) -> None:
-    """Sequences that are drawn from together, of any lengths, read their own uniforms."""
+    """Sequences that are drawn from together, of any lengths, read their own uniforms.
+
+    Low scores in place of -inf: forward messages to a label that none leads to are held at floors,
+    and need messages both ways.
+    """
     lengths = rng.integers(0, 9, 100)
     n = int(lengths.sum())
     unary, table = rng.normal(size=(n, k)).astype(dtype), rng.normal(size=(k, k)).astype(dtype)
+    if low:
+        table[:, -1] = table[0, : k // 2] = -10_000.0
     # Far apart, so that some sequences need a wider arithmetic than others.
     unary[rng.random(n) < 0.05] *= dtype(400.0)
     uniforms = rng.random((size, n))
@@ -407,3 +414,35 @@ def test_scores_of_trees_do_not_see_each_other(rng: np.random.Generator) -> None
         child = nodes[parent[nodes] >= 0]
         terms = [*unary[nodes, states[nodes]], *table[states[parent[child]], states[child]]]
         assert alone[0] == pytest.approx(math.fsum(terms), rel=1e-14, abs=1e-13)
+
+
+@pytest.mark.parametrize("size", [2**60, 2**63, 2**70])
+def test_samples_that_fit_nowhere_are_refused_by_name(size: int) -> None:
+    unary, table = np.zeros((3, 2)), np.zeros((2, 2))
+    for model in (
+        vs.Chain(unary, table),
+        vs.Tree([-1, 0, 0], unary, table),
+        vs.SecondOrderChain(unary, np.zeros((2, 2, 2))),
+        vs.SegmentChain(unary, table, max_length=2),
+    ):
+        with pytest.raises(MemoryError, match=f"size={size}: so many rows"):
+            vs.sample(model, size)
+        if not isinstance(model, vs.Tree):
+            with pytest.raises(MemoryError, match=f"n_best={size}: so many rows"):
+                vs.decode(model, n_best=size)
+
+
+def test_counts_beyond_what_c_takes_are_refused_by_name() -> None:
+    words = "must be at most 9223372036854775807, got 9223372036854775808"
+    with pytest.raises(ValueError, match=f"max_length {words}"):
+        vs.SegmentChain(np.zeros((3, 2)), np.zeros((2, 2)), max_length=2**63)
+    for kind in (vs.BP, vs.TRW, vs.MeanField, vs.AD3):
+        with pytest.raises(ValueError, match=f"max_iterations {words}"):
+            kind(max_iterations=2**63)
+    with pytest.raises(ValueError, match=f"revisit {words}"):
+        vs.infer(vs.Chain(np.zeros((3, 2)), np.zeros((2, 2))), zeta=0.9, revisit=2**63)
+    assert vs.BP(max_iterations=2**63 - 1).max_iterations == 2**63 - 1
+    graph = vs.FactorGraph([2])
+    graph.add([0], [0.0, 1.0])
+    with pytest.raises(ValueError, match=rf"first\[1\] is {2**70}: there are 1 factors"):
+        vs.relax(graph, first=[0, 2**70])

@@ -259,6 +259,16 @@ def test_sentences_are_checked(fields: dict, message: str) -> None:
         Sentence(**fields)
 
 
+def test_heads_that_have_changed_are_checked(tmp_path: Path) -> None:
+    made = Sentence(["a", "b"], heads=[2, 0])
+    made.heads[1] = -3
+    problem = r"sentences\[0\]: heads\[1\] is -3; -1 stands for none"
+    with pytest.raises(ValueError, match=problem):
+        write_conll([made], tmp_path / "a.conllu")
+    with pytest.raises(ValueError, match=problem):
+        vs.parsing.Examples([made], bits=4)
+
+
 def test_heads_are_whole_numbers() -> None:
     with pytest.raises(TypeError, match="heads must be whole numbers, not float64"):
         Sentence(["a"], heads=np.array([0.5]))

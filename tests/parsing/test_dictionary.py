@@ -278,6 +278,45 @@ def test_dictionaries_that_are_none_are_refused(parser: Parser) -> None:
         model_of(bytes_of(model))
 
 
+@pytest.mark.parametrize("change", [np.int64, ">u4", list, lambda x: np.repeat(x, 2)[::2]])
+def test_keys_of_any_whole_numbers_are_those_of_files(parser: Parser, change: Any) -> None:
+    found = parser.model.dictionary
+    assert found is not None
+    make = change if callable(change) and not isinstance(change, type) else None
+    arrays = [make(x) if make else list(x) if change is list else x.astype(change) for x in found]
+    again, sentences = Dictionary(*arrays), treebank(4, seed=8)
+    other = Parser(parser.model._replace(dictionary=again))
+    assert [s.confidence.tolist() for s in other.parse(sentences)] == [
+        s.confidence.tolist() for s in parser.parse(sentences)
+    ]
+    examples = [Examples(sentences, parser.order, features=x) for x in (found, again)]
+    weights = np.random.default_rng(0).normal(size=examples[0].n_weights)
+    assert len({tuple(x.scores(1, weights)) for x in examples}) == 1
+
+
+def test_dictionaries_are_checked(parser: Parser) -> None:
+    found = parser.model.dictionary
+    assert found is not None
+    total = len(found.keys)
+    for damaged, problem in (
+        (found._replace(keys=found.keys[:2]), rf"keys has 2 entries, \S+sizes sum to {total}"),
+        (found._replace(counts=found.counts[:2]), "counts has 2 entries"),
+        (found._replace(sizes=found.sizes + 2**60), f"keys has {total} entries"),
+        (found._replace(sizes=-found.sizes), r"sizes\[0\] is -"),
+        (found._replace(keys=found.keys[::-1]), r"keys\[[0-9]+\] is [0-9]+, not above"),
+        (found._replace(keys=found.keys.astype(np.int64) + 2**32), r"keys\[0\] .*, not 0 to 4294"),
+        (found._replace(keys=found.keys.astype(float)), "keys must be whole numbers, .* float64"),
+        (found._replace(slots=None), "slots must be whole numbers, one after the other"),  # type: ignore[arg-type]
+        (found._replace(slots=found.slots * 0), r"slots\[0\] is 0, and says of no feature"),
+    ):
+        with pytest.raises(ValueError, match=rf"^model\.dictionary\.{problem}"):
+            Parser(parser.model._replace(dictionary=damaged))
+        with pytest.raises(ValueError, match=rf"^features\.{problem}"):
+            Examples(treebank(2), parser.order, features=damaged)
+    with pytest.raises(TypeError, match="must be a Dictionary, not int"):
+        Parser(parser.model._replace(dictionary=5))  # type: ignore[arg-type]
+
+
 def test_errors_say_what_is_wrong() -> None:
     few = treebank(2)
     for wrong, problem in (

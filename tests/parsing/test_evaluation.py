@@ -60,6 +60,17 @@ def test_the_first_difference_is_named(tmp_path: Path) -> None:
     assert evaluate([Sentence(["a"], heads=[0])], [Sentence(["a"])]).uas == 0
 
 
+def test_sentences_that_have_changed_are_refused() -> None:
+    gold = Sentence(["a", "b"], heads=[0, 1], labels=["x", "y"])
+    changed = gold.parsed([0, 1], ["x", "y"])
+    changed.labels.pop()
+    with pytest.raises(ValueError, match="system: sentence 1: labels has 1 entries, forms has 2"):
+        evaluate([gold], [changed])
+    gold.heads[1] = -3
+    with pytest.raises(ValueError, match=r"gold: sentence 1: heads\[1\] is -3; -1 stands for none"):
+        evaluate([gold], [gold])
+
+
 WORDS = ["a", "Ü", ".", "?!", "«", "$", "+", "'s", "—", "^", "字", "U.S."]
 
 

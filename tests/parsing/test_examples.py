@@ -348,6 +348,18 @@ def test_a_pruner_takes_weights_of_any_kind() -> None:
         examples.prune(weights)
 
 
+def test_what_the_engine_reads_stays_as_it_is() -> None:
+    examples = Examples(treebank(5), bits=BITS)
+    for array in examples.arrays:
+        assert not array.flags.writeable
+    with pytest.raises(AttributeError):
+        examples.arrays = ()  # type: ignore[misc, assignment]
+    n = examples.n_weights
+    examples.n_weights = 3
+    with pytest.raises(ValueError, match=f"weights: an array of {n} numbers is wanted"):
+        examples.scores(0, np.ones(3))
+
+
 def test_passes_check_what_they_change() -> None:
     examples = Examples(treebank(5), bits=BITS)
     n = examples.n_weights

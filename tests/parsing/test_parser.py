@@ -277,6 +277,85 @@ def test_pairs_of_arcs_are_learned_and_parsed() -> None:
         parser.parse([], method="exact")
 
 
+@pytest.mark.parametrize("column", ["lemmas", "upos", "xpos", "feats", "forms", "labels", "misc"])
+@pytest.mark.parametrize("change", ["clear", "append", "pop"])
+def test_columns_that_have_changed_are_refused(column: str, change: str, tmp_path: Path) -> None:
+    sentences = treebank(4)
+    parser = train(sentences, order=1, bits=BITS, epochs=1)
+    cells = getattr(sentences[2], column)
+    getattr(cells, change)(*["x"] * (change == "append"))
+    told = rf"(forms|lemmas|{column}) has [0-9]+ entries, "
+    problem = rf"sentences\[2\]: {told}"
+    if column not in ("labels", "misc"):  # which parsing does not look at
+        for method in ("exact", "lp"):
+            with pytest.raises(ValueError, match=problem):
+                list(parser.parse(sentences, method))
+        with pytest.raises(ValueError, match=rf"sentences\[0\]: {told}"):
+            parser.graph(sentences[2])
+    elif column == "labels":
+        assert len(list(parser.parse(sentences))) == 4
+    if sentences[2].forms:  # without words it is left out
+        with pytest.raises(ValueError, match=r"sentences\[[12]\]: "):
+            train(sentences, order=1, bits=BITS, epochs=1)
+    with pytest.raises(ValueError, match=problem):
+        Examples(sentences, bits=BITS)
+    with pytest.raises(ValueError, match=problem):
+        vs.parsing.write_conll(sentences, tmp_path / "a.conllu")
+
+
+def test_cells_of_arrays_are_text(parser: Parser) -> None:
+    forms = np.array(["the", "dog"])
+    made = [Sentence(list(forms), upos=list(np.array(["DET", "NOUN"])))]
+    assert type(made[0].forms[0]) is not str
+    plain = [Sentence(forms.tolist(), upos=["DET", "NOUN"])]
+    assert outputs(parser.parse(made)) == outputs(parser.parse(plain))
+    assert Examples([s.parsed([2, 0], ["a", "b"]) for s in made], bits=BITS).n_weights
+
+
+def test_weights_of_any_numbers_are_those_of_files(parser: Parser, tmp_path: Path) -> None:
+    sentences, model = treebank(3, seed=4), parser.model
+    expected = outputs(parser.parse(sentences))
+    for change in (
+        lambda w: w.astype(float), lambda w: w.astype(">f2"), lambda w: np.repeat(w, 2)[::2],
+        lambda w: w.tolist(),
+    ):  # fmt: skip
+        names = ("weights", "pruner", "labeller")
+        again = Parser(model._replace(**{name: change(getattr(model, name)) for name in names}))
+        assert outputs(again.parse(sentences)) == expected
+        again.save(tmp_path / "a.model")
+        assert outputs(load(tmp_path / "a.model").parse(sentences)) == expected
+
+
+def test_models_are_checked(parser: Parser) -> None:
+    model = parser.model
+    n, nan = len(model.weights), np.where(np.arange(len(model.weights)) == 7, np.nan, 0.0)
+    assert model.pruner is not None
+    for change, error, problem in (
+        ({"weights": model.weights[:3]}, ValueError, rf"model.weights must have shape \({n},\)"),
+        ({"weights": nan}, ValueError, r"model.weights\[7\] is nan; weights of a parser lie"),
+        ({"weights": np.full(n, 7e4)}, ValueError, r"model.weights\[0\] is 70000.0; .* 65504"),
+        ({"weights": np.full(n, 1e99)}, ValueError, r"model.weights\[0\] is 1e\+99"),
+        ({"weights": model.weights * 1j}, TypeError, "model.weights must hold real numbers"),
+        ({"labeller": None}, TypeError, "model.labeller must hold real numbers"),
+        ({"pruner": model.pruner[:3]}, ValueError, "model.pruner must have shape"),
+        ({"bits": BITS + 1}, ValueError, "model.weights must have shape"),
+        ({"label_bits": 30}, ValueError, "model.label_bits must be 4 to 20, not 30"),
+        ({"pruner_bits": 13}, ValueError, "model.pruner must have shape"),
+        ({"order": 2}, ValueError, "model.weights must have shape"),
+        ({"order": 3}, ValueError, "order must be 1 or 2"),
+        ({"labels": ()}, ValueError, "model.labels must be a tuple of cells"),
+        ({"labels": ("a", 3)}, ValueError, "model.labels must be a tuple of cells"),
+        ({"labels": tuple(map(str, range(99)))}, ValueError, "model.labeller must have shape"),
+        ({"features": "complete"}, ValueError, "model.features is 'complete', model.dictionary is"),
+        ({"single_root": "no"}, ValueError, "model.single_root must be True or False"),
+        ({"nonprojective": True}, ValueError, "nonprojective=True wants order=2"),
+    ):
+        with pytest.raises(error, match=problem):
+            Parser(model._replace(**change))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="model must be a ParserModel, not tuple"):
+        Parser(tuple(model))  # type: ignore[arg-type]
+
+
 def test_errors_say_what_is_wrong(parser: Parser) -> None:
     with pytest.raises(ValueError, match="method must be one of auto"):
         parser.parse([], method="viterbi")

@@ -193,3 +193,10 @@ def test_tiny_probabilities_beside_structured_factors() -> None:
             assert set(vs.relax(g, first=first).factors) >= {features[0]}
         assert found[True][0] == pytest.approx(500.0, rel=1e-12)
         np.testing.assert_allclose(found[True], found[False], rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["mu", "theta", "complement"])
+def test_no_complex_numbers(name: str) -> None:
+    given = {"mu": [0.5], "theta": [1.0], "complement": [0.5]}
+    with pytest.raises(TypeError, match=f"{name} must hold real numbers"):
+        feature_gain(**{**given, name: np.array([0.5 + 1j])})

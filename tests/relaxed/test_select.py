@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -26,6 +28,15 @@ def test_largest(values: list[float], m: int) -> None:
 def test_smallest_within(values: list[float], total: float) -> None:
     spent = np.cumsum(sorted(values))
     assert smallest_within(np.array(values), total) == int((spent <= total).sum())
+
+
+@pytest.mark.parametrize("choose", [largest, smallest_within])
+def test_gains_are_numbers_in_a_row(choose: Any) -> None:
+    values = [0.5, 0.1, 0.5, 0.9]
+    assert np.array_equal(choose(values, 2), choose(np.array(values), 2))
+    for wrong, error in ((["a"], TypeError), ([[1.0]], ValueError), (None, TypeError)):
+        with pytest.raises(error, match=r"^gains must "):
+            choose(wrong, 2)
 
 
 def test_halving_equals_sorting() -> None:

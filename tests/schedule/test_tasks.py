@@ -111,6 +111,9 @@ def test_bad_data_is_named(change, message):
         ({"succ": [2.0, 2.0]}, "succ has dtype float64: give int64 values"),
         ({"cost": ["a", "b", "c"]}, "cost has dtype <U1"),
         ({"cost": [1j, 1, 1]}, "cost has dtype complex128"),
+        ({"label": 5}, "label must be a str, not int"),
+        ({"round": 0.5}, "round must be an integer, not float"),
+        ({"threads": None}, "threads must be an integer, not NoneType"),
     ],
 )
 def test_bad_dtypes_are_named(change, message):

@@ -16,6 +16,7 @@ from valuesparse.parsing._sentences import (
     FORMATS,
     PROBABILITY,
     Sentence,
+    require_unchanged,
     tree_problem,
     without_probability,
 )
@@ -248,9 +249,10 @@ def text_of(sentence: Sentence, form: str | None = None) -> str:
     Raises
     ------
     ValueError
-        A cell holds a tab or the end of a line, or a line of `others` is none that may stand
-        between words.
+        A cell holds a tab or the end of a line, a line of `others` is none that may stand between
+        words, or columns have come to differ in length.
     """
+    require_unchanged(sentence)
     form = form or sentence.format
     n = len(sentence)
     deps, misc, others = sentence.deps, sentence.misc, sentence.others

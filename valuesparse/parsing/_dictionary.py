@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _parser
-from valuesparse._validation import as_count
+from valuesparse._validation import as_array, as_count
 
 __all__ = [
     "FEATURES",
@@ -17,6 +17,8 @@ __all__ = [
     "as_features",
     "as_min_count",
     "counted",
+    "featureless",
+    "not_ascending",
     "require_order",
 ]
 
@@ -27,6 +29,8 @@ Array = npt.NDArray[Any]
 FEATURES = ("hashed", "supported", "complete")
 # Bits of so many keys are spread out at once.
 _ROWS = 1 << 20
+# Of the arrays of a dictionary.
+_DTYPES: tuple[type[np.integer[Any]], ...] = (np.int64, np.uint32, np.uint16, np.uint32)
 
 
 def as_features(features: str) -> str:
@@ -58,6 +62,38 @@ class Dictionary(NamedTuple):
     keys: Array  #: (K,) uint32, ascending in each template
     slots: Array  #: (K,) uint16: a bit for each feature
     counts: Array  #: (K,) uint32: how often the key was met
+
+    def checked(self, called: str) -> Dictionary:
+        """Return it as the engine reads it; ValueError where it is none, by what it is called."""
+        given = [as_array(f"{called}.{name}", x) for name, x in self._asdict().items()]
+        for name, array, dtype in zip(self._fields, given, _DTYPES, strict=True):
+            info = np.iinfo(dtype)
+            if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+                raise ValueError(
+                    f"{called}.{name} must be whole numbers, one after the other, got "
+                    f"{array.dtype} of shape {array.shape}"
+                )
+            bad = (array < max(info.min, 0)) | (array > info.max)
+            if bad.any():
+                at = int(bad.argmax())
+                raise ValueError(f"{called}.{name}[{at}] is {array[at]}, not 0 to {info.max}")
+        found = Dictionary(*map(np.ascontiguousarray, given, _DTYPES))
+        # As Python's integers, whose sums are not cut off.
+        total = sum(found.sizes.tolist())
+        for name, array in zip(self._fields[1:], found[1:], strict=True):
+            if len(array) != total:
+                raise ValueError(
+                    f"{called}.{name} has {len(array)} entries, {called}.sizes sum to {total}"
+                )
+        for name, bad, text in (
+            ("keys", not_ascending(found), "not above the one before, of the same template"),
+            ("slots", featureless(found), "and says of no feature"),
+        ):
+            if len(bad):
+                at = int(bad[0])
+                value = getattr(found, name)[at]
+                raise ValueError(f"{called}.{name}[{at}] is {value}, {text}")
+        return found
 
     @property
     def native(self) -> tuple[Array, Array, Array]:
@@ -91,6 +127,17 @@ class Dictionary(NamedTuple):
         total = np.concatenate([[0], np.cumsum(kept)])
         sizes = np.diff(total[ends], prepend=0).astype(np.int64)
         return Dictionary(sizes, self.keys[kept], slots[kept], self.counts[kept])
+
+
+def not_ascending(dictionary: Dictionary) -> Array:
+    """Return the positions of keys that are not above the one before, in the same template."""
+    bad = np.flatnonzero(dictionary.keys[1:] <= dictionary.keys[:-1]) + 1
+    return bad[~np.isin(bad, np.cumsum(dictionary.sizes))]
+
+
+def featureless(dictionary: Dictionary) -> Array:
+    """Return the positions of keys that have no feature."""
+    return np.flatnonzero(dictionary.slots == 0)
 
 
 @cache

@@ -10,7 +10,12 @@ import numpy.typing as npt
 
 from valuesparse import _parser
 from valuesparse._validation import as_array
-from valuesparse.parsing._sentences import Sentence, error_of, tree_problem
+from valuesparse.parsing._sentences import (
+    Sentence,
+    error_of,
+    require_unchanged,
+    tree_problem,
+)
 
 __all__ = [
     "IGNORABLE",
@@ -57,7 +62,8 @@ def encode(sentences: Sequence[Sentence], ignore: Iterable[str] = (), number: in
     Raises
     ------
     TypeError, ValueError
-        A cell is no text; the error names it, and its sentence, the first of which is `number`.
+        A cell is no text, or columns have come to differ in length; the error names it, and its
+        sentence, the first of which is `number`.
     """
     offset = np.zeros(len(sentences) + 1, np.int64)
     np.cumsum([len(sentence) for sentence in sentences], out=offset[1:])
@@ -85,10 +91,14 @@ def heads_of(sentences: Sequence[Sentence]) -> Array:
     Raises
     ------
     ValueError
-        A head is missing or beyond the last word, or heads go round in a circle; the error names
-        the sentence.
+        A head is missing or beyond the last word, heads go round in a circle, or columns have come
+        to differ in length; the error names the sentence.
     """
     for i, sentence in enumerate(sentences):
+        try:
+            require_unchanged(sentence)
+        except ValueError as error:
+            raise ValueError(f"sentences[{i}]: {error}") from None
         problem = tree_problem(sentence.heads.tolist())
         if problem is not None:
             word, text = problem

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import NamedTuple, TypeAlias
 
 from valuesparse.parsing._files import read_conll
-from valuesparse.parsing._sentences import Sentence
+from valuesparse.parsing._sentences import Sentence, require_unchanged
 
 __all__ = ["Evaluation", "evaluate"]
 
@@ -89,6 +89,11 @@ def evaluate(gold: Parsed, system: Parsed) -> Evaluation:
             less, more = names if one is None else names[::-1]
             raise ValueError(f"{less} has {number} sentences, {more} has more")
         number += 1
+        for sentence, name in zip((one, other), names, strict=True):
+            try:
+                require_unchanged(sentence)
+            except ValueError as error:
+                raise ValueError(f"{name}: sentence {number}: {error}") from None
         _require_same(one, other, number, names)
         if -1 in one.heads:
             word = one.heads.tolist().index(-1) + 1

@@ -27,7 +27,7 @@ from valuesparse.parsing._encoding import (
     heads_of,
     projective_and_single,
 )
-from valuesparse.parsing._parts import refused, unfit
+from valuesparse.parsing._parts import refused, require_own, unfit
 from valuesparse.parsing._sentences import Sentence, iterated, require_sentence
 from valuesparse.threads import resolve
 
@@ -61,11 +61,11 @@ def as_order(order: Any, least: int = 1) -> int:
     return int(order)
 
 
-def as_bits(bits: int) -> int:
+def as_bits(bits: int, name: str = "bits") -> int:
     """Return the logarithm of how many lines a template has, once it is checked."""
-    count = as_count("bits", bits, at_least=1)
+    count = as_count(name, bits, at_least=1)
     if not _parser.LEAST_BITS <= count <= _parser.MOST_BITS:
-        raise ValueError(f"bits must be {_parser.LEAST_BITS} to {_parser.MOST_BITS}, not {bits}")
+        raise ValueError(f"{name} must be {_parser.LEAST_BITS} to {_parser.MOST_BITS}, not {bits}")
     return count
 
 
@@ -163,8 +163,6 @@ class Examples:
         As given or found.
     nonprojective : bool
         As given.
-    arrays : tuple
-        The words, encoded, where sentences begin, and heads.
     dictionary : Dictionary or None
         The features; None: they are hashed.
 
@@ -224,24 +222,31 @@ class Examples:
         self.single_root = as_flag("single_root", single_root)
         self.nonprojective = require_nonprojective(nonprojective, order, self.constraint)
         self.order, self._threads, self._least = order, resolve(threads), float(least)
-        self.arrays = (words, offset, heads)
+        self._arrays = (words, offset, heads)
+        for array in self._arrays:
+            array.flags.writeable = False  # the engine points into them
         sets = sets_of(order, self.nonprojective)
         self.dictionary: Dictionary | None = None
         if isinstance(features, Dictionary):
-            require_order(features, sets)
-            self.dictionary = features
+            self.dictionary = features.checked("features")
+            require_order(self.dictionary, sets)
         elif named:
             if order == 0:
                 raise ValueError(f"order 0 has hashed features, not {features!r}")
-            self.dictionary = counted(self.arrays, arcs, sets, features, min_count, self._threads)
+            self.dictionary = counted(self._arrays, arcs, sets, features, min_count, self._threads)
         self._learner = _parser.Learner(
             words, offset, heads, arcs, sets, bits, constraint == "projective", self.single_root,
             self.dictionary and self.dictionary.native,
         )  # fmt: skip
         self.n_weights: int = self._learner.n_weights
 
+    @property
+    def arrays(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+        """The words, encoded, where sentences begin, and heads; read-only."""
+        return self._arrays
+
     def __len__(self) -> int:
-        return len(self.arrays[1]) - 1
+        return len(self._arrays[1]) - 1
 
     def __repr__(self) -> str:
         return (
@@ -275,7 +280,7 @@ class Examples:
         ValueError
             A weight of theirs is NaN or +inf, or there are too few or too many weights.
         """
-        checked = self._checked("weights", weights, self.n_weights)
+        checked = self._checked("weights", weights, self._learner.n_weights)
         found: Array = self._learner.scores(self._at(i), checked)
         # All weights take much longer to look at than those of one sentence to add up.
         if not (found < np.inf).all():
@@ -380,7 +385,7 @@ class Examples:
             ("weights", weights, np.float64), ("late", late, np.float64),
             ("touched", touched, np.bool_),
         ):  # fmt: skip
-            _require_own(name, array, dtype, self.n_weights)
+            require_own(name, array, dtype, self._learner.n_weights)
         return self._learner.sweep(
             rule.beta, rule.gamma, rule.longest, order, batch, self._least, weights, late,
             touched, time, self._threads,
@@ -409,7 +414,7 @@ class Examples:
         ValueError
             A weight is not finite in float32, or there are too few or too many.
         """
-        checked = self._checked("weights", weights, self.n_weights, np.float32)
+        checked = self._checked("weights", weights, self._learner.n_weights, np.float32)
         _refuse("weights", checked, ~np.isfinite(checked), "finite")
         return self._learner.prune(checked, self._threads)
 
@@ -444,7 +449,7 @@ class Examples:
         return np.ascontiguousarray(found, np.int64)
 
     def _words(self, i: int) -> int:
-        offset = self.arrays[1]
+        offset = self._arrays[1]
         return int(offset[i + 1] - offset[i])
 
     def _potentials(self, i: int, potentials: npt.ArrayLike) -> Array:
@@ -472,18 +477,3 @@ def _refuse(name: str, array: npt.NDArray[Any], bad: npt.NDArray[np.bool_], want
         at = int(bad.argmax())
         shown = "NaN" if np.isnan(array[at]) else f"{array[at]:+g}"
         raise ValueError(f"{name}[{at}] is {shown}; {name} must be {wanted}")
-
-
-def _require_own(name: str, array: Any, dtype: Any, size: int) -> None:
-    """Refuse what the engine cannot change as it stands."""
-    if not isinstance(array, np.ndarray) or array.dtype != dtype:
-        got = getattr(array, "dtype", None) or type(array).__name__
-        raise TypeError(f"{name} must be an array of {np.dtype(dtype)}, not {got}")
-    if array.shape != (size,):
-        raise ValueError(
-            f"{name}: an array of {size} numbers is wanted, not of shape {array.shape}"
-        )
-    if not array.flags.c_contiguous or not array.flags.aligned:
-        raise ValueError(f"{name} must be contiguous: it is changed as it stands")
-    if not array.flags.writeable:
-        raise ValueError(f"{name} is read-only, and would be changed: give a copy")

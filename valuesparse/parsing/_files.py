@@ -139,9 +139,10 @@ def write_conll(
     Raises
     ------
     ValueError
-        A cell holds a tab or the end of a line, or a line of `others` is neither a comment nor a
-        range or an empty node; the message names the sentence. No file is there then, or the one
-        that was. (Sentences of more than 16,000 lines are written, but no reader here takes them.)
+        A cell holds a tab or the end of a line, a line of `others` is neither a comment nor a
+        range or an empty node, or columns have come to differ in length; the message names the
+        sentence. No file is there then, or the one that was. (Sentences of more than 16,000 lines
+        are written, but no reader here takes them.)
     TypeError
         Something that is no Sentence, or a cell that is no str; likewise.
     OSError

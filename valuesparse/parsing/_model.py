@@ -24,16 +24,32 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _parser, _vectors
+from valuesparse._validation import as_flag, as_reals
 from valuesparse.io._files import naming, read_file, write_bytes
 from valuesparse.io.errors import ModelFormatError
-from valuesparse.parsing._dictionary import FEATURES, Dictionary
-from valuesparse.parsing._encoding import IGNORABLE
-from valuesparse.parsing._examples import CONSTRAINTS, sets_of
+from valuesparse.parsing._dictionary import (
+    FEATURES,
+    Dictionary,
+    as_features,
+    featureless,
+    not_ascending,
+    require_order,
+)
+from valuesparse.parsing._encoding import IGNORABLE, as_ignored
+from valuesparse.parsing._examples import (
+    CONSTRAINTS,
+    as_bits,
+    as_constraint,
+    as_order,
+    require_nonprojective,
+    sets_of,
+)
 from valuesparse.parsing._sentences import Sentence
 
 __all__ = [
     "ParserModel",
     "bytes_of",
+    "checked",
     "model_of",
     "read_model",
     "require_labels",
@@ -50,6 +66,8 @@ _START = struct.Struct("<8sII")
 _DIGEST = hashlib.sha256().digest_size
 # The largest header, and its largest numbers.
 _LARGEST_HEADER, _MOST_LABELS = 1 << 20, 10_000
+# The largest weight that is finite as float16.
+_LARGEST = float(np.finfo(np.float16).max)
 # No cell of a treebank holds these: ends of columns and lines, and halves of characters.
 _UNFIT = re.compile("[\t\n\r\ud800-\udfff]")
 
@@ -76,6 +94,81 @@ class ParserModel(NamedTuple):
     def sets(self) -> int:
         """The order of the model as the engine takes it."""
         return sets_of(self.order, self.nonprojective)
+
+
+def checked(model: object) -> ParserModel:
+    """Return a model as the engine takes it; arrays of other numbers are converted.
+
+    Raises
+    ------
+    TypeError
+        It is no model, or holds something of another type.
+    ValueError
+        A field of it is wrong, or has not the size that the others ask for.
+    """
+    if not isinstance(model, ParserModel):
+        raise TypeError(f"model must be a ParserModel, not {type(model).__name__}")
+    order, constraint = as_order(model.order), as_constraint(model.constraint)
+    bits, pruner_bits, label_bits = (
+        as_bits(getattr(model, name), f"model.{name}")
+        for name in ("bits", "pruner_bits", "label_bits")
+    )
+    nonprojective = require_nonprojective(
+        as_flag("model.nonprojective", model.nonprojective), order, constraint
+    )
+    given: object = model.labels
+    labels = list(given) if isinstance(given, (tuple, list)) else []
+    if not labels or not _names(labels, _MOST_LABELS):
+        raise ValueError(
+            "model.labels must be a tuple of cells of files, all different, at least one, got "
+            f"{model.labels!r:.60}"
+        )
+    dictionary = model.dictionary
+    if (as_features(model.features) == "hashed") != (dictionary is None):
+        raise ValueError(
+            f"model.features is {model.features!r}, model.dictionary "
+            f"{'is None' if dictionary is None else 'is given'}: hashed features have none"
+        )
+    sets = sets_of(order, nonprojective)
+    if dictionary is None:
+        size = _parser.weights_of_parts(sets, bits)
+    else:
+        if not isinstance(dictionary, Dictionary):
+            raise TypeError(
+                f"model.dictionary must be a Dictionary, not {type(dictionary).__name__}"
+            )
+        dictionary = dictionary.checked("model.dictionary")
+        require_order(dictionary, sets)
+        size = dictionary.n_features
+    pruner = model.pruner
+    if pruner is not None:
+        pruner = _weights("pruner", pruner, _parser.weights_of_parts(0, pruner_bits))
+    return ParserModel(
+        order=order, bits=bits, pruner_bits=pruner_bits, label_bits=label_bits,
+        constraint=constraint, single_root=as_flag("model.single_root", model.single_root),
+        ignore=as_ignored(model.ignore), labels=tuple(map(str, labels)),
+        weights=_weights("weights", model.weights, size), pruner=pruner,
+        labeller=_weights(
+            "labeller", model.labeller, _parser.weights_of_labels(len(labels), label_bits)
+        ),
+        features=model.features, dictionary=dictionary, nonprojective=nonprojective,
+    )  # fmt: skip
+
+
+def _weights(name: str, weights: Any, size: int) -> npt.NDArray[np.float32]:
+    """Return weights of a model, float32, each of which a file can hold."""
+    array = as_reals(f"model.{name}", weights)
+    if array.shape != (size,):
+        raise ValueError(f"model.{name} must have shape {(size,)}, not {array.shape}")
+    with np.errstate(over="ignore"):  # too large for float32
+        found = np.ascontiguousarray(array, np.float32)
+    if size and not (found.min() >= -_LARGEST and found.max() <= _LARGEST):  # not where one is NaN
+        bad = int(np.argmin(np.abs(found) <= _LARGEST))
+        raise ValueError(
+            f"model.{name}[{bad}] is {array[bad]}; weights of a parser lie within {_LARGEST:g}, "
+            "as files hold them"
+        )
+    return found
 
 
 def rounded(weights: npt.NDArray[np.float64], threads: int = 1) -> npt.NDArray[np.float32]:
@@ -198,12 +291,10 @@ def _dictionary(data: bytes, at: int, sets: int, sizes: list[int]) -> tuple[Dict
         arrays.append(array.astype(array.dtype.newbyteorder("=")))
         at += array.nbytes
     found = Dictionary(np.array(sizes, np.int64), *arrays)
-    # Positions of keys that are not above the one before, in the same template.
-    bad = np.flatnonzero(found.keys[1:] <= found.keys[:-1]) + 1
-    bad = bad[~np.isin(bad, np.cumsum(found.sizes))]
+    bad = not_ascending(found)
     if len(bad):
         raise ModelFormatError("keys", begin + 4 * int(bad[0]), "they do not ascend")
-    empty = np.flatnonzero(found.slots == 0)
+    empty = featureless(found)
     if len(empty):
         place = begin + 4 * total + 2 * int(empty[0])
         raise ModelFormatError("keys", place, f"key {int(empty[0])} has no feature")

@@ -17,11 +17,10 @@ from valuesparse._validation import as_count, as_flag, as_threshold
 from valuesparse.inference import decode
 from valuesparse.inference._methods import AD3, BP
 from valuesparse.models import FactorGraph
-from valuesparse.parsing._dictionary import require_order
 from valuesparse.parsing._encoding import encode
 from valuesparse.parsing._examples import as_constraint
 from valuesparse.parsing._graph import parts_graph
-from valuesparse.parsing._model import ParserModel, read_model, write_model
+from valuesparse.parsing._model import ParserModel, checked, read_model, write_model
 from valuesparse.parsing._parses import Parses, ParseTally
 from valuesparse.parsing._sentences import Sentence, iterated, require_sentence
 from valuesparse.threads import resolve
@@ -107,16 +106,20 @@ class Parser:
         parses by "ad3" or "lp", trees of any kind.
     n_weights : int
         How many weights parts have: with a dictionary the number of features.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A field of the model is wrong, has not the size that the others ask for, or holds a weight
+        that no file can; the error names it. Weights of other numbers than float32 are converted.
     """
 
     def __init__(self, model: ParserModel) -> None:
-        self.model = model
+        model = self.model = checked(model)
         self.order, self.constraint = model.order, model.constraint
         self.single_root, self.labels, self.ignore = model.single_root, model.labels, model.ignore
         self.features, self.n_weights = model.features, len(model.weights)
         self.nonprojective = model.nonprojective
-        if model.dictionary is not None:
-            require_order(model.dictionary, model.sets)
         self._predictor = _native.Predictor(
             model.sets, model.bits, model.weights, model.pruner_bits, model.pruner,
             len(model.labels), model.label_bits, model.labeller,

@@ -22,6 +22,7 @@ __all__ = [
     "as_triples",
     "numbered",
     "refused",
+    "require_own",
     "unfit",
 ]
 
@@ -160,3 +161,18 @@ def as_nonprojective(given: Any, number: Array) -> tuple[Array, Array]:
         if seen.setdefault((h, m), i) != i:
             raise ValueError(f"{place}, as nonprojective[0][{seen[h, m]}]: list it once")
     return number[rows[:, 0], rows[:, 1]], weights
+
+
+def require_own(name: str, array: Any, dtype: Any, size: int) -> None:
+    """Refuse what the engine cannot change as it stands."""
+    if not isinstance(array, np.ndarray) or array.dtype != dtype:
+        got = getattr(array, "dtype", None) or type(array).__name__
+        raise TypeError(f"{name} must be an array of {np.dtype(dtype)}, not {got}")
+    if array.shape != (size,):
+        raise ValueError(
+            f"{name}: an array of {size} numbers is wanted, not of shape {array.shape}"
+        )
+    if not array.flags.c_contiguous or not array.flags.aligned:
+        raise ValueError(f"{name} must be contiguous: it is changed as it stands")
+    if not array.flags.writeable:
+        raise ValueError(f"{name} is read-only, and would be changed: give a copy")

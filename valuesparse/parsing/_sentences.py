@@ -18,6 +18,7 @@ __all__ = [
     "error_of",
     "iterated",
     "require_sentence",
+    "require_unchanged",
     "tree_problem",
     "without_probability",
 ]
@@ -35,7 +36,8 @@ class Sentence:
     """A sentence of n words, each column of the file a list of n str.
 
     Word i, from 1, has the ID i; its cells are at place i - 1. ``_`` stands for what is missing,
-    as in files. Columns that are not given hold nothing else.
+    as in files. Columns that are not given hold nothing else. Cells may be changed in place; a
+    column that has come to differ in length is refused where the sentence is used.
 
     Attributes
     ----------
@@ -108,8 +110,7 @@ class Sentence:
             raise TypeError(f"heads must be whole numbers, not {heads.dtype}")
         heads = heads.astype(np.int64, copy=False)
         _require_length("heads", heads, n)
-        if n and heads.min() < -1:
-            raise ValueError(f"heads[{int(heads.argmin())}] is {heads.min()}; -1 stands for none")
+        _require_heads(heads)
         object.__setattr__(self, "heads", heads)
         if self.confidence is not None:
             confidence = np.asarray(self.confidence, np.float64)
@@ -237,6 +238,21 @@ def error_of(sentence: Sentence, number: int, error: Exception) -> Exception:
 def _require_length(name: str, array: npt.NDArray[Any], n: int) -> None:
     if array.shape != (n,):
         raise ValueError(f"{name} must have the shape ({n},), not {array.shape}")
+
+
+def _require_heads(heads: npt.NDArray[np.int64]) -> None:
+    if heads.size and heads.min() < -1:
+        raise ValueError(f"heads[{int(heads.argmin())}] is {heads.min()}; -1 stands for none")
+
+
+def require_unchanged(sentence: Sentence) -> None:
+    """Refuse columns that, since they were checked, have got another length or a head below -1."""
+    n = len(sentence.forms)
+    for name in (*COLUMNS, "heads"):
+        count = len(getattr(sentence, name))
+        if count != n:
+            raise ValueError(f"{name} has {count} entries, forms has {n}")
+    _require_heads(sentence.heads)
 
 
 def tree_problem(heads: Sequence[int]) -> tuple[int, str] | None:

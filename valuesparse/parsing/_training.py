@@ -347,9 +347,9 @@ def _train_labels(
     """Return labels, the weights of their classifier, an averaged perceptron, and its passes."""
     names = tuple(sorted({label for sentence in sentences for label in sentence.labels}))
     numbers = {name: k for k, name in enumerate(names)}
-    gold = np.array([numbers[label] for s in sentences for label in s.labels], np.int32)
     words, offset = encode(sentences, ignore)
     heads = heads_of(sentences)
+    gold = np.array([numbers[label] for s in sentences for label in s.labels], np.int32)
     size = _native.weights_of_labels(len(names), _LABEL_BITS)
     weights, late = np.zeros(size), np.zeros(size)
     random = np.random.default_rng(seed)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._validation import as_reals
+
 __all__ = ["feature_gain", "log_gain", "table_gain"]
 
 Floats = npt.NDArray[np.float64]
@@ -49,9 +51,10 @@ def feature_gain(
     >>> feature_gain([1.0, 1.0], -100.0, [0.0, 1e-26]).round(6).tolist()
     [0.0, 40.132788]
     """
-    on = np.asarray(mu, dtype=np.float64)
-    off = 1.0 - on if complement is None else np.asarray(complement, dtype=np.float64)
-    p, q, t = np.broadcast_arrays(on, off, np.asarray(theta, dtype=np.float64))
+    on = np.asarray(as_reals("mu", mu), dtype=np.float64)
+    given = 1.0 - on if complement is None else as_reals("complement", complement)
+    off = np.asarray(given, dtype=np.float64)
+    p, q, t = np.broadcast_arrays(on, off, np.asarray(as_reals("theta", theta), dtype=np.float64))
     for name, side in (("mu", p), ("complement", q)):
         if not ((side >= 0.0) & (side <= 1.0)).all():
             raise ValueError(f"{name} must lie in [0, 1]")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_count, as_threshold
+from valuesparse._validation import as_count, as_reals, as_threshold
 from valuesparse.inference._methods import Loopy
 from valuesparse.models import FactorGraph
 from valuesparse.models._evidence import Evidence, asked
@@ -144,12 +144,12 @@ def without(n: int, some: Indices) -> Indices:
     return np.flatnonzero(left)
 
 
-def largest(gains: npt.NDArray[np.float64], m: int) -> npt.NDArray[np.int64]:
+def largest(gains: npt.ArrayLike, m: int) -> npt.NDArray[np.int64]:
     """Return where the m largest entries stand, ascending; among equals the first. O(n).
 
     Parameters
     ----------
-    gains : (n,) float64
+    gains : (n,) array of float
         The numbers.
     m : int
         How many; all where there are no more.
@@ -161,24 +161,32 @@ def largest(gains: npt.NDArray[np.float64], m: int) -> npt.NDArray[np.int64]:
     >>> largest(np.array([0.5, 0.1, 0.5, 0.9]), 2).tolist()
     [0, 3]
     """
-    n = gains.size
+    array = _as_gains(gains)
+    n = array.size
     if m >= n:
         return np.arange(n)
     if m <= 0:
         return np.empty(0, dtype=np.int64)
-    edge = np.partition(gains, n - m)[n - m]
-    chosen = gains > edge
-    ties = np.flatnonzero(gains == edge)
+    edge = np.partition(array, n - m)[n - m]
+    chosen = array > edge
+    ties = np.flatnonzero(array == edge)
     chosen[ties[: m - np.count_nonzero(chosen)]] = True
     return np.flatnonzero(chosen)
 
 
-def smallest_within(gains: npt.NDArray[np.float64], total: float) -> int:
+def _as_gains(gains: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    array = as_reals("gains", gains)
+    if array.ndim != 1:
+        raise ValueError(f"gains must be one number after the other, got shape {array.shape}")
+    return array
+
+
+def smallest_within(gains: npt.ArrayLike, total: float) -> int:
     """Return how many of the smallest entries sum to at most `total`. O(n) on average.
 
     Parameters
     ----------
-    gains : (n,) float64
+    gains : (n,) array of float
         The numbers, none below 0.
     total : float
         What they may sum to.
@@ -190,8 +198,9 @@ def smallest_within(gains: npt.NDArray[np.float64], total: float) -> int:
     >>> smallest_within(np.array([0.5, 0.25, 3.0, 0.25]), 1.0)
     3
     """
+    array = _as_gains(gains)
     # Halving: what is below the median fits as a whole, or what is above it never does.
-    rest = gains[gains <= total]
+    rest = array[array <= total]
     spent, count = 0.0, 0
     while rest.size > _SORTED:
         half = rest.size // 2

@@ -119,7 +119,7 @@ class Plan:
         If shapes, ranges or counts disagree, or if the order is not topological; the message names
         the array and the index. A cyclic plan has no topological order and cannot be written down.
     TypeError
-        If an array does not hold real numbers.
+        If an array does not hold real numbers, `label` is no str, or `round` or `threads` no int.
 
     Examples
     --------
@@ -144,6 +144,12 @@ class Plan:
     threads: int = 1
 
     def __post_init__(self) -> None:
+        if not isinstance(self.label, str):
+            raise TypeError(f"label must be a str, not {type(self.label).__name__}")
+        for name in ("round", "threads"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
+                raise TypeError(f"{name} must be an integer, not {type(value).__name__}")
         for name, dtype in _DTYPES.items():
             values = getattr(self, name)
             if values is not None:
