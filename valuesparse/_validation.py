@@ -15,6 +15,7 @@ import numpy.typing as npt
 from valuesparse import _forest
 
 __all__ = [
+    "LARGEST_COUNT",
     "ExcessiveError",
     "InitSignature",
     "as_array",
@@ -25,6 +26,8 @@ __all__ = [
     "as_lengths",
     "as_potentials",
     "as_reals",
+    "as_rounds",
+    "as_sparse",
     "as_states",
     "excessive",
     "is_frame",
@@ -32,10 +35,14 @@ __all__ = [
     "largest_entry",
     "no_frame",
     "require_potentials",
+    "require_room",
     "weighed",
 ]
 
 Array = npt.NDArray[Any]
+
+#: The largest count that C++ takes.
+LARGEST_COUNT = 2**63 - 1
 
 
 class InitSignature:
@@ -194,6 +201,32 @@ def excessive(place: str, value: float, total: float, what: str, limit: float) -
     )
 
 
+def as_sparse(name: str, value: Any) -> Any:
+    """Return a scipy sparse array without entries outside of it: scipy converts it unchecked."""
+    from scipy import sparse
+
+    try:
+        if value.format in ("csr", "csc", "bsr"):  # a new one: the check may replace its arrays
+            kind = getattr(sparse, f"{value.format}_array")
+            parts = (value.data, value.indices, value.indptr)
+            array = kind(parts, shape=value.shape)
+            array.check_format(full_check=True)
+            array.prune()  # what stands beyond the last row would be read with it
+            return array
+        coo = value.tocoo()
+        places = [np.asarray(x) for x in getattr(coo, "coords", None) or (coo.row, coo.col)]
+        if any(axis.shape != coo.data.shape for axis in places):
+            raise ValueError("its coordinates and its data differ in length")
+    except (ValueError, IndexError, TypeError) as error:
+        raise ValueError(f"{name} is no sound {value.format} array: {error}") from None
+    for axis, size in zip(places, coo.shape, strict=True):
+        bad = np.flatnonzero((axis < 0) | (axis >= size))
+        if bad.size:
+            at = tuple(int(other[bad[0]]) for other in places)
+            raise ValueError(f"{name} has the entry {at}, outside of its shape {coo.shape}")
+    return coo
+
+
 def as_lengths(value: npt.ArrayLike, n_positions: int) -> npt.NDArray[np.int64]:
     """Return the lengths of a batch, non-negative and summing to `n_positions`."""
     array = as_array("lengths", value)
@@ -218,15 +251,30 @@ def as_lengths(value: npt.ArrayLike, n_positions: int) -> npt.NDArray[np.int64]:
     return lengths
 
 
-def as_count(name: str, value: Any, *, at_least: int) -> int:
-    """Return `value` as an int that is at least `at_least`."""
+def as_count(name: str, value: Any, *, at_least: int, at_most: float = math.inf) -> int:
+    """Return `value` as an int between `at_least` and `at_most`."""
     try:
         count = operator.index(value)
     except TypeError:
         raise ValueError(f"{name} must be an integer >= {at_least}, got {value!r}") from None
     if isinstance(value, (bool, np.bool_)) or count < at_least:
         raise ValueError(f"{name} must be an integer >= {at_least}, got {value!r}")
+    if count > at_most:
+        raise ValueError(f"{name} must be at most {at_most}, got {count}")
     return count
+
+
+def as_rounds(revisit: Any) -> int:
+    """Return the argument `revisit` as a number of rounds; -1 for None, without a bound."""
+    if revisit is None:
+        return -1
+    return as_count("revisit", revisit, at_least=0, at_most=LARGEST_COUNT)
+
+
+def require_room(name: str, count: int, width: int) -> None:
+    """Raise MemoryError where no machine has room for `count` rows of `width` numbers."""
+    if count * max(width, 1) > LARGEST_COUNT // 8:
+        raise MemoryError(f"{name}={count}: so many rows of {width} numbers each fit nowhere")
 
 
 def as_flag(name: str, value: Any) -> bool:
@@ -254,6 +302,11 @@ def as_indices(name: str, value: Any, n_factors: int) -> npt.NDArray[np.int64]:
             array = np.array([operator.index(i) for i in items], dtype=np.int64)
         except TypeError:
             raise ValueError(f"{name} must be indices of factors, got {value!r}") from None
+        except OverflowError:
+            at = next(i for i, x in enumerate(items) if abs(x) > LARGEST_COUNT)
+            raise ValueError(
+                f"{name}[{at}] is {items[at]}: there are {n_factors} factors, numbered from 0"
+            ) from None
         if any(isinstance(i, bool) for i in items):
             raise ValueError(
                 f"{name} must be indices of factors, got {items!r}: np.flatnonzero makes them of "

@@ -167,3 +167,16 @@ def test_a_folder_that_is_not_there_is_said_before_the_work(tmp_path: Path) -> N
     trainer = Trainer(verbose=False)
     with pytest.raises(FileNotFoundError, match="no such folder"):
         trainer.train(tmp_path / "missing" / "model")
+
+
+def test_a_callback_may_clear_the_trainer(tmp_path: Path) -> None:
+    models = []
+    for act in (lambda trainer: None, Trainer.clear):
+        trainer = Trainer(params={"max_iterations": 5}, verbose=False)
+        trainer.append([["a"], ["b"]], ["X", "Y"])
+        path = tmp_path / str(len(models))
+        trainer.train(path, callback=lambda _, act=act, trainer=trainer: act(trainer))
+        models.append(path.read_bytes())
+    assert models[0] == models[1]
+    with pytest.raises(ValueError, match="The data is empty"):
+        trainer.train("")

@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from valuesparse.hmm import GMMHMM, BaseHMM, CategoricalHMM, GaussianHMM, PoissonHMM
+from valuesparse.hmm import (
+    GMMHMM,
+    BaseHMM,
+    CategoricalHMM,
+    ConvergenceMonitor,
+    GaussianHMM,
+    PoissonHMM,
+)
 
 ROWS: Any = np.random.default_rng(0).normal(size=(30, 2))
 COUNTS: Any = np.random.default_rng(0).poisson(3.0, size=(30, 2))
@@ -149,3 +156,85 @@ def test_covariances_alone_are_those_around_the_means_that_stay(kind: str) -> No
         wanted = np.eye(2) * wanted.trace() / 2.0
     np.testing.assert_allclose(model.covars_[0], wanted, rtol=1e-12)
     assert model.means_.tolist() == [[0.5, -0.5]]
+
+
+class Own(BaseHMM):
+    """Transitions as an M-step of one's own makes them, in some layout."""
+
+    made: Any = staticmethod(np.array)
+
+    def _compute_log_likelihood(self, X: Any) -> Any:
+        return -0.5 * (X[:, :1] - np.array([-1.0, 0.0, 1.0])) ** 2
+
+    def _do_mstep(self, stats: dict[str, Any]) -> None:
+        counts = stats["trans"] + 0.1
+        self.transmat_ = self.made(counts / counts.sum(axis=1, keepdims=True))
+
+
+def own(made: Any) -> Own:
+    model = Own(3, n_iter=5, tol=0.0, init_params="")
+    model.made = made
+    model.startprob_ = [0.2, 0.3, 0.5]
+    model.transmat_ = [[0.9, 0.05, 0.05], [0.3, 0.6, 0.1], [0.4, 0.4, 0.2]]
+    return model
+
+
+@pytest.mark.parametrize("made", [np.asfortranarray, lambda t: t.tolist(), lambda t: t[::-1][::-1]])
+def test_an_m_step_may_leave_any_layout(made: Any) -> None:
+    assert own(made).fit(ROWS).score(ROWS) == own(np.array).fit(ROWS).score(ROWS)
+
+
+def test_parameters_keep_their_shape_while_they_are_fitted() -> None:
+    with pytest.raises(ValueError, match=r"transmat_ must keep its shape \(3, 3\) while fit runs"):
+        own(lambda t: np.full((2, 2), 0.5)).fit(ROWS)
+
+
+class Meddling(ConvergenceMonitor):
+    def __init__(self, change: Any) -> None:
+        super().__init__(0.0, 5, False)
+        self.change = change
+
+    def report(self, log_prob: float) -> None:
+        super().report(log_prob)
+        self.change()
+
+
+@pytest.mark.parametrize("name", ["startprob_", "transmat_", "emissionprob_"])
+def test_what_a_monitor_sets_is_read_as_it_is(name: str) -> None:
+    def fitted(made: Any) -> list[float]:
+        model = CategoricalHMM(3, n_iter=5, random_state=0, n_features=COUNTS.max() + 1)
+        model.monitor_ = Meddling(lambda: setattr(model, name, made(getattr(model, name))))
+        model.fit(COUNTS[:, :1])
+        return list(model.monitor_.history)
+
+    plain = fitted(np.array)
+    for made in (np.asfortranarray, np.ndarray.tolist, lambda x: np.repeat(x, 2, axis=0)[::2]):
+        assert fitted(made) == plain
+    with pytest.raises(ValueError, match=f"{name} must keep its shape"):
+        fitted(lambda x: x[:2])
+
+
+@pytest.mark.parametrize("kind", ["diag", "spherical", "full", "tied"])
+def test_covariances_set_beside_the_setter_are_read_as_they_are(kind: str) -> None:
+    model = gaussian(kind, n_iter=2).fit(ROWS)
+    model._covars_ = np.round(model._covars_, 1) + 0.5 * (model._covars_ > 0.2)
+    before = model.score(ROWS)
+    for made in (model._covars_.tolist(), np.asfortranarray(model._covars_)):
+        model._covars_ = made
+        assert model.score(ROWS) == before
+    model._covars_ = np.full(np.shape(model._covars_), np.nan)
+    with pytest.raises(ValueError, match="covars_ must be finite"):
+        model.score(ROWS)
+
+
+@pytest.mark.parametrize("name", ["startprob_", "transmat_", "means_", "_covars_"])
+def test_parameters_are_no_complex_numbers(name: str) -> None:
+    model = gaussian(n_iter=1).fit(ROWS)
+    setattr(model, name, getattr(model, name) + 0j)
+    with pytest.raises(TypeError, match=f"{name.lstrip('_')} must hold real numbers"):
+        model.score(ROWS)
+
+
+def test_so_many_states_fit_nowhere() -> None:
+    with pytest.raises(MemoryError, match="n_components=1152921504606846976"):
+        PoissonHMM(2**60).fit(COUNTS)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from relaxation_graphs import random_graph, sentence
+from scipy.sparse import csr_array
 from strategies import examples
 from structured_oracle import AnyOf, configurations, enumerated
 
@@ -235,6 +236,17 @@ def test_a_polytope_of_users_is_checked(told: object, words: str) -> None:
     assert vs.decode(graph, method="lp").score == pytest.approx(-1.0)
     factor.told = told
     with pytest.raises(ValueError, match=rf"polytope of Told\(1, 2, 3\) must return .*{words}"):
+        vs.decode(graph, method="lp")
+
+
+def test_sparse_rows_that_contradict_themselves_are_refused() -> None:
+    rows = csr_array(_ROWS[0])
+    rows.indptr = np.array([0, 10**6], np.int32)
+    factor = Told((0, 1, 2))
+    factor.told = (rows, *_ROWS[1:], 0)
+    graph = vs.FactorGraph([2] * 3)
+    graph.add(factor)
+    with pytest.raises(ValueError, match=r"A_ub of polytope of Told.* is no sound csr array"):
         vs.decode(graph, method="lp")
 
 

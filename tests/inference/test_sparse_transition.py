@@ -390,3 +390,31 @@ def test_entropy_makes_no_table_of_a_default_with_rows_and_columns(
     list_read = built.sparse_transition if shape == "chain" else built.sparse_pairwise
     assert list_read.rows is None
     assert list_read.columns is None
+
+
+def test_arrays_that_contradict_themselves_are_refused() -> None:
+    table = sp.csr_array(np.eye(3))
+    table.indptr = np.array([0, 1, 10**6, 10**6], np.int32)
+    with pytest.raises(ValueError, match="entries is no sound csr array"):
+        vs.SparseTransition(table)
+    with pytest.raises(ValueError, match="entries is no sound csr array"):
+        vs.Chain(np.zeros((2, 3)), table)
+    pairs = sp.coo_array(np.eye(3))
+    pairs.row[1] = 7
+    with pytest.raises(ValueError, match=r"entries has the entry \(7, 1\), outside of its shape"):
+        vs.SparseTransition(pairs)
+
+
+def test_room_beyond_the_last_row_is_not_read() -> None:
+    table = sp.csr_array((3, 3))
+    table.data, table.indices = np.array([1.0, 2.0]), np.array([0, 1], np.int32)
+    table.indptr = np.array([0, 1, 1, 1], np.int32)
+    assert vs.SparseTransition(table).todense().tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 0]]
+    assert table.data.size == 2  # it stays as it was
+
+
+@pytest.mark.parametrize("part", ["data", "indices", "indptr"])
+def test_the_pairs_cannot_be_written_to(part: str) -> None:
+    table = vs.SparseTransition(sp.csr_array(np.eye(3)))
+    with pytest.raises(ValueError, match="read-only"):
+        getattr(table.entries, part)[...] = 10**6

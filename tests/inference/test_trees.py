@@ -419,3 +419,14 @@ def test_a_hub_alone_in_its_block(dtype: type, rng: np.random.Generator) -> None
         r = vs.infer(vs.Tree(np.r_[-1, np.zeros(n, dtype=int)], unary, table))
         below = np.log(np.exp(unary[1:].astype(float)) @ np.exp(table.astype(float)).T).sum(axis=0)
         np.testing.assert_allclose(r.log_z, np.logaddexp.reduce(below + unary[0]), rtol=1e-6)
+
+
+def test_index_arrays_that_change_later_do_not_change_a_tree() -> None:
+    parent, edge_type = np.array([-1, 0, 0, 1]), np.zeros(4, np.int64)
+    unary, tables = np.arange(8.0).reshape(4, 2), np.eye(2)[None]
+    tree = vs.Tree(parent, unary, tables, edge_type=edge_type)
+    before = vs.infer(tree).log_z, vs.log_prob(tree, np.zeros(4, int))
+    parent[:] = edge_type[:] = 10**9
+    assert tree.parent.tolist() == [-1, 0, 0, 1]
+    assert np.array_equal(vs.infer(tree).log_z, before[0])
+    assert np.array_equal(vs.log_prob(tree, np.zeros(4, int)), before[1])

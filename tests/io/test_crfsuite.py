@@ -438,3 +438,23 @@ def test_chain(small_file: bytes) -> None:
     marginals = vs.infer(chain).marginals
     expected = [brute_marginals(model.unary(xseq), model.transition) for xseq in xseqs]
     np.testing.assert_allclose(marginals, np.concatenate(expected), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
+@pytest.mark.parametrize("number", [2, -3, 10**8])
+def test_weights_of_labels_that_there_are_none_of_are_refused(kind: str, number: int) -> None:
+    weights: Any = csr_array(np.eye(2)).asformat(kind)
+    if kind == "coo":
+        weights.col[1] = number
+    else:
+        weights.indices[1] = number
+    with pytest.raises(ValueError, match="state_weights"):
+        CrfsuiteModel(("A", "B"), ("x", "y"), np.zeros((2, 2)), weights)
+
+
+def test_what_stands_beyond_the_last_row_is_no_weight() -> None:
+    weights = csr_array(np.eye(2))
+    weights.indptr[2] = 1
+    model = CrfsuiteModel(("A", "B"), ("x", "y"), np.zeros((2, 2)), weights)
+    assert model.unary([["x"], ["y"]]).tolist() == [[1.0, 0.0], [0.0, 0.0]]
+    assert not hasattr(model, "scorer")

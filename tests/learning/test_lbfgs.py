@@ -310,3 +310,38 @@ def test_a_state_stays_as_it_was() -> None:
 def test_a_diagonal_is_positive_and_finite(bad: float) -> None:
     with pytest.raises(ValueError, match=r"diagonal\[1\] is .*positive and finite"):
         Lbfgs(rosenbrock, np.zeros(3), diagonal=np.array([1.0, bad, 1.0]))
+
+
+def stretched(x: Any, gradient: Any) -> float:
+    scale = np.arange(1.0, 9.0) ** 3
+    gradient[:] = 2.0 * scale * (x - 3.0)
+    return float((scale * (x - 3.0) ** 2).sum())
+
+
+@pytest.mark.parametrize("name", ["x", "diagonal"])
+@pytest.mark.parametrize(
+    "made",
+    [list, np.float32, lambda v: np.repeat(v, 2)[::2], lambda v: np.broadcast_to(1, v.shape)],
+)
+def test_vectors_set_later_are_read_as_they_are(name: str, made: Callable[[Any], Any]) -> None:
+    def ran(value: Any) -> tuple[str | None, int, float]:
+        search = Lbfgs(stretched, np.zeros(8), diagonal=np.ones(8), max_iterations=30)
+        setattr(search, name, value)
+        for _ in search:
+            pass
+        return search.reason, search.iterations, search.loss
+
+    assert ran(made(np.ones(8))) == ran(np.ones(8))
+
+
+def test_vectors_set_later_are_checked() -> None:
+    search = Lbfgs(stretched, np.zeros(8))
+    with pytest.raises(ValueError, match=r"x must have shape \(8,\), not \(2, 4\)"):
+        search.x = np.zeros((2, 4))
+    with pytest.raises(ValueError, match=r"diagonal must have shape \(8,\), not \(7,\)"):
+        search.diagonal = np.ones(7)
+    with pytest.raises(ValueError, match=r"diagonal\[0\] is 0.0; it must be positive"):
+        search.diagonal = np.zeros(8)
+    with pytest.raises(TypeError, match="x must hold real numbers"):
+        search.x = np.zeros(8, complex)
+    assert Lbfgs(stretched, np.zeros(8), threads=2**70).threads < 2**31

@@ -106,3 +106,32 @@ def test_variances_are_those_of_the_model() -> None:
 def test_rules_refuse_what_makes_no_sense(make: Callable[[], object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         make()
+
+
+@pytest.mark.parametrize("made", [list, np.float32, lambda w: np.repeat(w, 2)[::2]])
+def test_weights_set_before_a_pass_are_read_as_they_are(made: Callable[..., object]) -> None:
+    def learnt(weights: object) -> list[float]:
+        learner = Online(Choices([0, 1, 2, 1]), Perceptron(), epochs=3)
+        learner.weights = weights  # type: ignore[assignment]
+        for _ in learner:
+            pass
+        return learner.result().tolist()
+
+    start = np.array([0.5, 0.0, 0.25])
+    assert learnt(made(start)) == learnt(start.copy())
+    fixed = start.copy()
+    fixed.flags.writeable = False
+    assert learnt(fixed) == learnt(start.copy())
+
+
+def test_what_is_set_later_is_checked() -> None:
+    learner = Online(Choices([0, 1, 2]), Perceptron())
+    with pytest.raises(ValueError, match=r"weights must have shape \(3,\), not \(2,\)"):
+        learner.weights = np.zeros(2)
+    with pytest.raises(TypeError, match="weights must hold real numbers"):
+        learner.weights = np.zeros(3, complex)
+    with pytest.raises(ValueError, match="threads must be an integer >= 1"):
+        learner.result(threads=0)
+    learner.batch = -1
+    with pytest.raises(ValueError, match="batch must be an integer >= 1, got -1"):
+        list(learner)

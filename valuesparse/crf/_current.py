@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from valuesparse import _forest
 from valuesparse._crf import ItemSequence, Scorer
-from valuesparse._validation import no_frame
+from valuesparse._validation import no_frame, require_room
 from valuesparse.crf._constraints import Allowed, Masks, as_mask
 from valuesparse.crf._schemes import Rules
 from valuesparse.errors import InfeasibleError
-from valuesparse.io.crfsuite import CrfsuiteModel
+from valuesparse.io.crfsuite import CrfsuiteModel, scorer_of
 from valuesparse.threads import resolve
 
 __all__ = ["Current", "Floats", "Opened", "Sequence"]
@@ -82,10 +82,10 @@ class Opened(NamedTuple):
         if found is None:
             none = np.zeros(len(labels))
             scores = (np.ascontiguousarray(model.transition), none, none)
-            return cls(model, header, labels, numbers, model.scorer, scores, LogZ(scores))
+            return cls(model, header, labels, numbers, scorer_of(model), scores, LogZ(scores))
         table, start, end = found.log_potentials()
         scores = (np.ascontiguousarray(model.transition + table), start, end)
-        scorer = model.scorer.under(*scores)
+        scorer = scorer_of(model).under(*scores)
         return cls(model, header, labels, numbers, scorer, scores, LogZ(scores))
 
     def number(self, name: Any) -> int:
@@ -149,6 +149,7 @@ class Sequence:
             return [[]]
         if n * math.log2(n_labels) < 62:  # space for no more than there are
             k = min(k, n_labels**n)
+        require_room("n_best", k, n)
         states, scores = self.opened.scorer.decode_scores(self.unary, self.allowed, k)
         labels = self.opened.labels
         return [

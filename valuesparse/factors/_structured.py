@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _messages
-from valuesparse._validation import as_array, as_reals, require_potentials
+from valuesparse._validation import as_array, as_reals, as_sparse, require_potentials
 from valuesparse.factors._base import Factor
 
 __all__ = ["NativeStructured", "Structured"]
@@ -351,7 +351,9 @@ class Structured(Factor):
         k, verb = len(self.scope), f"polytope of {self!r} must return"
         numbers = self._reals("polytope", right, f"real numbers in b_{end}")
         try:
-            if not sparse.issparse(matrix):
+            if sparse.issparse(matrix):
+                matrix = as_sparse(f"A_{end} of polytope of {self!r}", matrix)
+            else:
                 matrix = self._reals("polytope", matrix, f"real numbers in A_{end}")
             found = sparse.coo_array(matrix)
         except TypeError:

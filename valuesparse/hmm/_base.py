@@ -18,7 +18,7 @@ from valuesparse.hmm._fitting import fit, normalised
 from valuesparse.hmm._monitor import ConvergenceMonitor
 from valuesparse.hmm._passes import Passes, Symbols
 from valuesparse.hmm._sampling import Emitter, draw
-from valuesparse.hmm._settings import Setting, as_rows, require_settings
+from valuesparse.hmm._settings import Setting, as_doubles, as_rows, require_settings
 from valuesparse.threads import resolve
 
 if TYPE_CHECKING:
@@ -294,7 +294,7 @@ class BaseHMM(Estimator):
     def get_stationary_distribution(self) -> Floats:
         """Return a distribution of states that ``transmat_`` leaves as it is, (K,)."""
         self._require_fitted("transmat_")
-        values, vectors = np.linalg.eig(np.asarray(self.transmat_, dtype=np.float64).T)
+        values, vectors = np.linalg.eig(as_doubles("transmat_", self.transmat_).T)
         # Where there are several, signs may differ; the magnitudes are left as they are too.
         vector = np.abs(vectors[:, np.argmax(values.real)])
         return vector / vector.sum()
@@ -330,7 +330,7 @@ class BaseHMM(Estimator):
 
     def _fill(self, data: Any, scores: Floats, threads: int) -> None:
         """Fill `scores` (N, K) with the log-likelihood of each row in each state."""
-        found = np.asarray(self._compute_log_likelihood(data), dtype=np.float64)
+        found = as_doubles("_compute_log_likelihood(X)", self._compute_log_likelihood(data))
         if found.shape != scores.shape:
             raise ValueError(
                 f"_compute_log_likelihood must return shape {scores.shape}, got {found.shape}"
@@ -410,7 +410,7 @@ class BaseHMM(Estimator):
 
     def _check_distribution(self, name: str, shape: tuple[int, ...], words: str) -> None:
         """Make an attribute an array of probabilities, each row of which sums to 1."""
-        array = np.asarray(getattr(self, name), dtype=np.float64, order="C")
+        array = as_doubles(name, getattr(self, name))
         if array.shape != shape:
             raise ValueError(f"{name} must have shape {words} = {shape}, got {array.shape}")
         setattr(self, name, array)

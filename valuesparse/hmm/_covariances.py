@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _hmm
+from valuesparse.hmm._settings import as_doubles
 
 __all__ = ["as_covariances", "as_matrices", "from_template", "log_densities", "refuse_kind"]
 
@@ -35,7 +36,7 @@ def refuse_kind(kind: Any) -> None:
 
 def as_covariances(covars: npt.ArrayLike, kind: str, k: int) -> Floats:
     """Return covariances as they are kept: positive, of the shape of their kind."""
-    array = np.array(covars, dtype=np.float64)
+    array = np.array(as_doubles("covars_", covars))
     refuse_kind(kind)
     if not np.isfinite(array).all():
         raise ValueError("covars_ must be finite")

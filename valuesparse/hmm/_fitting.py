@@ -12,6 +12,7 @@ from valuesparse._validation import as_count
 from valuesparse.hmm._estimator import as_random_state
 from valuesparse.hmm._monitor import ConvergenceMonitor
 from valuesparse.hmm._passes import Passes
+from valuesparse.hmm._settings import as_doubles
 from valuesparse.threads import resolve
 
 __all__ = ["fit", "normalised"]
@@ -30,6 +31,9 @@ def normalised(prior: Any, counts: Floats, before: Floats, keep_zeros: bool = Fa
     if prior.ndim:
         counts += prior - 1.0
         prior = np.ones(())
+    counts, before = as_doubles("counts", counts), as_doubles("parameters", before)
+    if counts.shape != before.shape:
+        raise ValueError(f"counts of shape {counts.shape} cannot set parameters {before.shape}")
     _hmm.dirichlet(counts, before, float(prior) - 1.0, keep_zeros)
     return counts
 
@@ -51,12 +55,27 @@ def fit(model: Any, X: Array, lengths: Any) -> None:
         _restart(model, X, data, passes, threads, given, restarts)
 
 
+def _read(model: Any, shapes: dict[str, tuple[int, ...]]) -> None:
+    """Take what an M-step or a monitor has made of the parameters: C++ trusts them."""
+    for name, shape in shapes.items():
+        value = getattr(model, name)
+        array = as_doubles(name.lstrip("_"), value)
+        if array.shape != shape:
+            raise ValueError(
+                f"{name.lstrip('_')} must keep its shape {shape} while fit runs, got {array.shape}"
+            )
+        if array is not value:
+            setattr(model, name, array)
+
+
 def _iterate(model: Any, data: Any, passes: Passes, threads: int) -> None:
     """Improve the parameters until the monitor says that it is enough."""
     monitor = model.monitor_
     monitor._reset()
+    shapes = {name: np.shape(getattr(model, name)) for name in model._letters.values()}
     with np.errstate(under="ignore"):  # probabilities may be as small as they like
         for _ in range(model.n_iter):
+            _read(model, shapes)
             sums = model._e_step(data, passes, threads, "t" in model.params)
             log_prob = float(passes.log_z.sum())
             stats: dict[str, Any] = model._accumulate(data, passes, threads)

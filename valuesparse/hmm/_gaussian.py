@@ -21,7 +21,7 @@ from valuesparse.hmm._covariances import (
 from valuesparse.hmm._estimator import centres
 from valuesparse.hmm._passes import Passes
 from valuesparse.hmm._sampling import FromNormals
-from valuesparse.hmm._settings import Setting, rows_within
+from valuesparse.hmm._settings import Setting, as_doubles, rows_within
 
 __all__ = ["GaussianHMM"]
 
@@ -193,7 +193,7 @@ class GaussianHMM(BaseHMM):
         super()._check()
         refuse_kind(self.covariance_type)
         k = self.n_components
-        self.means_ = np.asarray(self.means_, dtype=np.float64)
+        self.means_ = as_doubles("means_", self.means_)
         if self.means_.ndim != 2 or len(self.means_) != k:
             raise ValueError(
                 f"means_ must have shape (n_components, n_features), got {self.means_.shape}"
@@ -202,12 +202,15 @@ class GaussianHMM(BaseHMM):
             raise ValueError("means_ must be finite")
         n = self.n_features = self.means_.shape[1]
         shapes = {"spherical": (k,), "diag": (k, n), "full": (k, n, n), "tied": (n, n)}
-        wanted, found = shapes[self.covariance_type], np.shape(self._covars_)
+        self._covars_ = as_doubles("covars_", self._covars_)  # hmmlearn's users set it, too
+        wanted, found = shapes[self.covariance_type], self._covars_.shape
         if found != wanted:
             raise ValueError(
                 f"covars_ of {self.covariance_type!r} must have shape {wanted} for means_ of shape "
                 f"{self.means_.shape}, got {found}"
             )
+        if not np.isfinite(self._covars_).all():
+            raise ValueError("covars_ must be finite")
 
     def _check_last(self) -> None:
         require_factors(self._covars_, self.covariance_type)

@@ -20,7 +20,7 @@ from valuesparse.hmm._covariances import (
 from valuesparse.hmm._estimator import centres
 from valuesparse.hmm._passes import Passes, logarithm
 from valuesparse.hmm._sampling import FromMixtures
-from valuesparse.hmm._settings import Setting, rows_within
+from valuesparse.hmm._settings import Setting, as_doubles, rows_within
 
 __all__ = ["GMMHMM"]
 
@@ -186,8 +186,8 @@ class GMMHMM(BaseHMM):
         refuse_kind(self.covariance_type)
         k, m = self.n_components, self.n_mix
         self._check_distribution("weights_", (k, m), "(n_components, n_mix)")
-        self.means_ = np.asarray(self.means_, dtype=np.float64)
-        self.covars_ = np.asarray(self.covars_, dtype=np.float64)
+        self.means_ = as_doubles("means_", self.means_)
+        self.covars_ = as_doubles("covars_", self.covars_)
         if not hasattr(self, "n_features") and self.means_.ndim == 3:
             self.n_features = self.means_.shape[2]
         n = getattr(self, "n_features", 0)

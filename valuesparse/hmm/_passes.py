@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _forest, _hmm
-from valuesparse._validation import as_lengths
+from valuesparse._validation import as_lengths, require_room
 from valuesparse.errors import InfeasibleError
 
 __all__ = ["Passes", "Symbols", "logarithm"]
@@ -78,6 +78,7 @@ class Passes:
         np.cumsum(self.lengths, out=self._offset[1:])
         self._edge = self._offset - np.arange(count + 1)
         self.first = self._offset[:-1]
+        require_room("n_components", k, n)
         self.scores = np.empty((n, k))
         self.posteriors = np.empty((n, k))
         self.log_z = np.empty(count)

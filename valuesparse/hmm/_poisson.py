@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from valuesparse.hmm._base import BaseHMM
 from valuesparse.hmm._passes import Passes
-from valuesparse.hmm._settings import ROWS, Setting
+from valuesparse.hmm._settings import ROWS, Setting, as_doubles
 
 __all__ = ["PoissonHMM"]
 
@@ -106,7 +106,7 @@ class PoissonHMM(BaseHMM):
 
     def _check(self) -> None:
         super()._check()
-        lambdas = np.atleast_2d(np.asarray(self.lambdas_, dtype=np.float64))
+        lambdas = np.atleast_2d(as_doubles("lambdas_", self.lambdas_))
         wanted = (self.n_components, getattr(self, "n_features", lambdas.shape[1]))
         if lambdas.shape != wanted or lambdas.size == 0:
             raise ValueError(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_array, as_reals, is_missing
 
-__all__ = ["ROWS", "Setting", "as_rows", "require_settings", "rows_within"]
+__all__ = ["ROWS", "Setting", "as_doubles", "as_rows", "require_settings", "rows_within"]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -69,6 +69,14 @@ def plain(name: str, array: Array) -> Array:
                     f"{name}{list(index)} is {value!r}; {name} must hold real numbers"
                 ) from None
         raise
+
+
+def as_doubles(name: str, value: npt.ArrayLike) -> Floats:
+    """Return parameters as C++ reads them: float64, in order C."""
+    if type(value) is np.ndarray and value.dtype == np.float64 and value.flags.carray:
+        return value
+    array = plain(name, as_array(name, value))
+    return np.asarray(as_reals(name, array), dtype=np.float64, order="C")
 
 
 def as_rows(X: npt.ArrayLike) -> Array:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from valuesparse import _forest as native
 from valuesparse._buffers import empty, grown
-from valuesparse._validation import as_states
+from valuesparse._validation import as_states, require_room
 from valuesparse.inference import _certified
 from valuesparse.inference._asked import (
     NO_COUNTS,
@@ -171,6 +171,7 @@ def decode(model: Chain | Tree, k: int, workers: int, watch: Watch) -> tuple[Int
     if k != 1 and isinstance(model, Tree):
         raise ValueError(f"n_best={k}: only chains have an n-best list; leave n_best out for trees")
     n, _, count = model.forest.shape
+    require_room("n_best", k, n + count)
     states, score = empty((k, n), np.int64), np.empty((k, count))
     found = native.decode(
         model.forest, k, workers, states, score, watch.left(), watch.part(0, n, n), watch.late
@@ -185,6 +186,7 @@ def sample(
 ) -> Integers:
     """Return (count, N) samples."""
     n = model.forest.shape[0]
+    require_room("size", count, n)
     states = empty((count, n), np.int64)
     # Blocks bound the memory of the uniforms; drawing them in order keeps samples reproducible.
     block = max(1, 1_000_000 // max(1, n))

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _higher
+from valuesparse._validation import require_room
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference._watch import NOBODY, Watch
 from valuesparse.models import SecondOrderChain, SegmentChain
@@ -114,6 +115,7 @@ def log_z(model: Model, workers: int, memory_limit: int | None = None) -> Floats
 
 def decode(model: Model, k: int, workers: int, watch: Watch) -> tuple[Any, ...]:
     """Return states (k, N) and scores (k, B)."""
+    require_room("n_best", k, model.n_positions)
     states = np.empty((k, model.n_positions), np.int64)
     return states, _ask(model, workers, watch, best=states)[0]
 
@@ -123,6 +125,7 @@ def sample(
 ) -> npt.NDArray[np.int64]:
     """Return samples (count, N)."""
     numbers = 2 if isinstance(model, SegmentChain) else 1  # of a position
+    require_room("size", count, numbers * model.n_positions)
     uniforms = generator.random((count, numbers * model.n_positions))
     samples = np.empty((count, model.n_positions), np.int64)
     _ask(model, workers, watch, samples=samples, uniforms=uniforms)

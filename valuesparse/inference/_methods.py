@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_count, as_reals
+from valuesparse._validation import LARGEST_COUNT, as_count, as_reals
 from valuesparse.results import GraphResult
 
 __all__ = [
@@ -52,7 +52,8 @@ class Options:
         object.__setattr__(self, name, value)
 
     def _count(self, name: str, at_least: int) -> None:
-        self._set(name, as_count(name, getattr(self, name), at_least=at_least))
+        value = getattr(self, name)
+        self._set(name, as_count(name, value, at_least=at_least, at_most=LARGEST_COUNT))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_count, as_generator, as_zeta
+from valuesparse._validation import as_count, as_generator, as_rounds, as_zeta
 from valuesparse.inference._conditioning import ASKED, WHOLE
 from valuesparse.inference._frames import frame_of
 from valuesparse.inference._graph_islands import infer_islands
@@ -289,7 +289,7 @@ class JunctionTree(ManyQuestions):
         """
         known = self._more(evidence, likelihood)
         zeta = as_zeta(zeta)
-        rounds = -1 if revisit is None else as_count("revisit", revisit, at_least=0)
+        rounds = as_rounds(revisit)
         watch = Watch(deadline, progress)
         if zeta == 1.0:
             return self._infer(known, resolve(threads), watch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, overload
 
-from valuesparse._validation import as_count, as_probability, as_seconds, as_zeta
+from valuesparse._validation import as_probability, as_rounds, as_seconds, as_zeta
 from valuesparse.inference import _tolerance as tolerance
 from valuesparse.inference._engines import engine_of, for_graphs, only_forests
 from valuesparse.inference._methods import BP, TRW, MeanField, StructuredMeanField, name_of
@@ -223,7 +223,7 @@ def infer(
     """
     engine = engine_of(model)
     zeta = as_zeta(zeta)
-    rounds = -1 if revisit is None else as_count("revisit", revisit, at_least=0)
+    rounds = as_rounds(revisit)
     workers = resolve(threads)
     if name_of(method) not in engine.METHODS:
         raise ValueError(f"method must be one of {', '.join(engine.METHODS)}, got {method!r}")

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse._crf import ItemSequence, Scorer
-from valuesparse._validation import as_array
+from valuesparse._validation import as_array, as_sparse
 from valuesparse.io._crfsuite_format import parse_model
 from valuesparse.io._files import naming, read_file
 from valuesparse.io.errors import ModelFormatError
@@ -52,7 +52,8 @@ class CrfsuiteModel:
     TypeError
         A name is not a str, or weights are not real numbers.
     ValueError
-        Shapes do not agree, names repeat, or a weight is NaN or infinite.
+        Shapes do not agree, names repeat, a weight is NaN or infinite, or a sparse array has
+        entries outside of its shape.
 
     See Also
     --------
@@ -77,7 +78,7 @@ class CrfsuiteModel:
     attributes: Sequence[str]
     transition: npt.NDArray[np.float64]
     state_weights: Any
-    scorer: Scorer = field(init=False)
+    _scorer: Scorer = field(init=False)
 
     def __post_init__(self) -> None:
         """Check and normalise the arguments."""
@@ -99,9 +100,11 @@ class CrfsuiteModel:
         # Views, so that freezing them leaves the caller's arrays writable.
         transition = as_array("transition", np.asarray(self.transition, np.float64)).view()
         transition.flags.writeable = False
-        from scipy.sparse import csr_array  # the import takes longer than all of ours
+        from scipy.sparse import csr_array, issparse  # the import takes longer than all of ours
 
-        weights = csr_array(self.state_weights, dtype=np.float64)
+        given = self.state_weights
+        found = as_sparse("state_weights", given) if issparse(given) else given
+        weights = csr_array(found, dtype=np.float64)
         if not weights.has_canonical_format:
             weights = weights.copy()
             weights.sum_duplicates()
@@ -125,7 +128,7 @@ class CrfsuiteModel:
             np.ascontiguousarray(transition),
         )
         values = (labels, attributes, transition, weights, scorer)
-        fields = ("labels", "attributes", "transition", "state_weights", "scorer")
+        fields = ("labels", "attributes", "transition", "state_weights", "_scorer")
         for name, value in zip(fields, values, strict=True):
             object.__setattr__(self, name, value)
 
@@ -172,7 +175,7 @@ class CrfsuiteModel:
         >>> model.unary([{"tail": ["s", "es"], "caps": True}])
         array([[ 1.5, -1. ]])
         """
-        return self.scorer.unary(xseq, True, False, _LARGEST)[0]
+        return self._scorer.unary(xseq, True, False, _LARGEST)[0]
 
     def unary_batch(
         self, xseqs: Iterable[ItemSequence | Iterable[Any]]
@@ -205,7 +208,7 @@ class CrfsuiteModel:
         >>> lengths.tolist()
         [2, 0, 1]
         """
-        return self.scorer.unary(xseqs, False, False, _LARGEST)
+        return self._scorer.unary(xseqs, False, False, _LARGEST)
 
     def chain(self, xseqs: Iterable[ItemSequence | Iterable[Any]]) -> Chain:
         """Make the chains of many sequences, ready for ``valuesparse.infer``.
@@ -234,6 +237,11 @@ class CrfsuiteModel:
         """
         unary, lengths = self.unary_batch(xseqs)
         return Chain(unary, self.transition, lengths)
+
+
+def scorer_of(model: CrfsuiteModel) -> Scorer:
+    """Return what scores items for a model; it takes arguments as they come."""
+    return model._scorer
 
 
 def read_crfsuite(

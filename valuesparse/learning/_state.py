@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_count
+from valuesparse._validation import as_count, as_reals
 
 __all__ = [
     "ENDED",
@@ -21,10 +21,13 @@ __all__ = [
     "Resumable",
     "State",
     "StateError",
+    "as_numbers",
+    "as_threads",
     "checked",
     "ending",
     "generator",
     "number",
+    "positive",
     "random_state",
     "restored_random",
     "vector",
@@ -150,6 +153,29 @@ def checked(state: Mapping[str, Any], fields: Fields) -> State:
             raise StateError(f"{name!r} {problem}")
         found[name] = array
     return found
+
+
+def as_numbers(name: str, value: npt.ArrayLike, n: int) -> npt.NDArray[np.float64]:
+    """Return n numbers as C++ reads them: of float64, side by side."""
+    array = np.asarray(as_reals(name, value), np.float64, order="C")
+    if array.shape != (n,):
+        raise ValueError(f"{name} must have shape ({n},), not {array.shape}")
+    return array
+
+
+def as_threads(threads: int) -> int:
+    """Return how many threads sums are spread over; at most as many as C++ takes."""
+    return min(as_count("threads", threads, at_least=1), np.iinfo(np.int32).max)
+
+
+def positive(name: str, value: npt.ArrayLike, n: int) -> npt.NDArray[np.float64]:
+    """Return n positive, finite numbers as C++ reads them."""
+    array = as_numbers(name, value, n)
+    bad = np.flatnonzero(~((array > 0.0) & np.isfinite(array)))
+    if bad.size:
+        first = int(bad[0])
+        raise ValueError(f"{name}[{first}] is {array[first]}; it must be positive and finite")
+    return array
 
 
 def ending(reason: str | None) -> int:

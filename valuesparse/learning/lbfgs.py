@@ -15,9 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_count, as_threshold
+from valuesparse._validation import as_count, as_reals, as_threshold
 from valuesparse._vectors import direction, dot
-from valuesparse.learning._linesearch import FTOL, LinePoint, backtracking, more_thuente
+from valuesparse.learning._linesearch import FTOL, LinePoint, backtracking, more_thuente, refuse_inf
 from valuesparse.learning._state import (
     ENDED,
     ENDING,
@@ -25,9 +25,12 @@ from valuesparse.learning._state import (
     Field,
     Fields,
     StateError,
+    as_numbers,
+    as_threads,
     checked,
     ending,
     number,
+    positive,
     vector,
 )
 
@@ -184,9 +187,9 @@ class Lbfgs:
                 f"linesearch must be one of {', '.join(LINE_SEARCHES)}, not {linesearch!r}"
             )
         self.function = function
-        self.x = np.array(x, np.float64)
-        if self.x.ndim != 1:
-            raise ValueError(f"x must have one dimension, not {self.x.ndim}")
+        self._x = np.array(as_reals("x", x), np.float64)
+        if self._x.ndim != 1:
+            raise ValueError(f"x must have one dimension, not {self._x.ndim}")
         self.c1, self.epsilon = as_threshold("c1", c1), as_threshold("epsilon", epsilon)
         if math.isinf(self.c1):
             raise ValueError("c1 must be finite")
@@ -196,7 +199,7 @@ class Lbfgs:
         self.max_iterations = as_count("max_iterations", max_iterations, at_least=1)
         self.linesearch = linesearch
         self.max_linesearch = as_count("max_linesearch", max_linesearch, at_least=0)
-        self.threads = as_count("threads", threads, at_least=1)
+        self.threads = as_threads(threads)
         self.bounded = bounded
         n = len(self.x)
         try:
@@ -207,17 +210,7 @@ class Lbfgs:
                 f"memory = {memory}: so many pairs of {n} numbers each do not fit; keep fewer "
                 "(trainers call it num_memories)"
             ) from None
-        self.diagonal = None
-        if diagonal is not None:
-            self.diagonal = np.ascontiguousarray(diagonal, np.float64)
-            if self.diagonal.shape != (n,):
-                raise ValueError(f"diagonal must have shape ({n},), not {self.diagonal.shape}")
-            bad = np.flatnonzero(~((self.diagonal > 0.0) & np.isfinite(self.diagonal)))
-            if len(bad):
-                first = int(bad[0])
-                raise ValueError(
-                    f"diagonal[{first}] is {self.diagonal[first]}; it must be positive and finite"
-                )
+        self.diagonal = diagonal
         self.iterations = 0
         self.reason: str | None = None
         self.loss = math.nan
@@ -226,6 +219,24 @@ class Lbfgs:
         self._past: list[float] = []
         self._errors: list[float] = []  # how far each of them may be off
         self._started = False
+
+    @property
+    def x(self) -> Array:
+        """The point, (n,)."""
+        return self._x
+
+    @x.setter
+    def x(self, x: Array) -> None:
+        self._x = as_numbers("x", x, len(self._x)).copy()
+
+    @property
+    def diagonal(self) -> Array | None:
+        """The guess at the inverse of the Hessian's diagonal, (n,)."""
+        return self._diagonal
+
+    @diagonal.setter
+    def diagonal(self, diagonal: Array | None) -> None:
+        self._diagonal = None if diagonal is None else positive("diagonal", diagonal, len(self.x))
 
     def fields(self) -> Fields:
         """Return what a state of this search consists of."""
@@ -276,7 +287,7 @@ class Lbfgs:
         if len(errors) != losses:
             raise StateError(f"'loss_errors' must have {losses} numbers, not {len(errors)}")
         self._pairs, self.iterations = pairs, int(found["iterations"])
-        self.x, self._gradient = found["x"].copy(), found["gradient"].copy()
+        self._x, self._gradient = found["x"].copy(), found["gradient"].copy()
         self.loss = float(found["loss"])
         self._s[:kept], self._y[:kept], self._sy[:kept] = found["s"], found["y"], found["sy"]
         self._past = found["past"].tolist()
@@ -304,7 +315,7 @@ class Lbfgs:
         self.loss = self.function(self.x, self._gradient) + self._l1(self.x)
         if not math.isfinite(self.loss):
             raise ValueError("the function is not finite where the search begins")
-        _require_finite(self._gradient, "where the search begins")
+        refuse_inf(self._gradient, "where the search begins")
         if self._in_doubt():
             self._refine()
         self._past, self._errors = [self.loss], [self._error()]
@@ -375,7 +386,7 @@ class Lbfgs:
                 row = self._pairs % self.memory
                 self._s[row], self._y[row], self._sy[row] = s, y, sy
                 self._pairs += 1
-        self.x, self._gradient, self.loss = x, after, found.value
+        self._x, self._gradient, self.loss = x, after, found.value
         if self._in_doubt():
             self._refine()
         gradient = self._pseudo_gradient()
@@ -435,7 +446,7 @@ class Lbfgs:
                 return value, math.inf
             slope = self._dot(after, d)
             if not math.isfinite(slope):  # as it is wherever the gradient is not
-                _require_finite(after, f"in iteration {self.iterations + 1}")
+                refuse_inf(after, f"in iteration {self.iterations + 1}")
             return value, slope
 
         start = (self.loss, slope)
@@ -454,7 +465,7 @@ class Lbfgs:
             self._move(d, step, x, orthant)
             value = self.function(x, after) + self._l1(x)
             if value <= self.loss + FTOL * self._dot(x - self.x, gradient):
-                _require_finite(after, f"in iteration {self.iterations + 1}")
+                refuse_inf(after, f"in iteration {self.iterations + 1}")
                 return LinePoint(step, value, trial, True)
             step *= 0.5
         return LinePoint(step, value, self.max_linesearch, False)
@@ -486,11 +497,3 @@ class Lbfgs:
 
     def _dot(self, x: Array, y: Array) -> float:
         return dot(x, y, self.threads)
-
-
-def _require_finite(gradient: Array, where: str) -> None:
-    """Raise ValueError that names the first number which is not."""
-    finite = np.isfinite(gradient)
-    if not finite.all():
-        at = int(finite.argmin())
-        raise ValueError(f"gradient[{at}] is {gradient[at]} {where}")

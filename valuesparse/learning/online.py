@@ -22,6 +22,8 @@ from valuesparse.learning._state import (
     Field,
     Fields,
     StateError,
+    as_numbers,
+    as_threads,
     checked,
     ending,
     generator,
@@ -96,7 +98,8 @@ class Online:
     Attributes
     ----------
     weights : (n_weights,) float64
-        The last weights.
+        The last weights. Those that are assigned are where the next pass begins; passes change
+        them in place.
     touched : (n_weights,) bool
         Which have been updated. Starting from no feature at all and adding those of parts that
         were predicted and should not have been, or the reverse, this is the active set F of
@@ -141,7 +144,7 @@ class Online:
         self.epochs, self.epsilon, self.average = epochs, epsilon, average
         self.strict, self.closing, self.batch = strict, closing, batch
         self.average_after, self.progress = average_after, progress
-        self.weights = np.zeros(model.n_weights)
+        self._weights = np.zeros(model.n_weights)
         self.touched = np.zeros(model.n_weights, bool)
         self.reason: str | None = None
         self.done = 0
@@ -149,6 +152,16 @@ class Online:
         self._time = self._before = 0
         self._random = generator(seed)
         self._cut_off = False
+
+    @property
+    def weights(self) -> Array:
+        """The last weights, (n_weights,)."""
+        return self._weights
+
+    @weights.setter
+    def weights(self, weights: Array) -> None:
+        array = as_numbers("weights", weights, self.model.n_weights)
+        self._weights = array if array.flags.writeable else array.copy()
 
     def __iter__(self) -> Iterator[Epoch]:
         count = len(self.model)
@@ -180,11 +193,12 @@ class Online:
             An exception has cut a pass off, and no state was restored.
         """
         self._require_whole()
+        workers = as_threads(threads)
         if not self.average or self._time == 0:
             return self.weights.copy()
         mean = np.empty_like(self.weights)
         count = self._time - self._before + self.closing
-        _vectors.mean(self.weights, self._late, float(count), mean, threads)
+        _vectors.mean(self.weights, self._late, float(count), mean, workers)
         return mean
 
     def fields(self) -> Fields:
@@ -254,6 +268,7 @@ class Online:
             raise
 
     def _all_examples(self) -> Epoch:
+        as_count("batch", self.batch, at_least=1)  # it may have been set since
         order = self._random.permutation(len(self.model))
         if self.average_after and self.done == self.average_after:
             self._late[:] = 0.0

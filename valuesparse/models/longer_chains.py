@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_array, as_count, as_reals, as_states, weighed
+from valuesparse._validation import (
+    LARGEST_COUNT,
+    as_array,
+    as_count,
+    as_reals,
+    as_states,
+    weighed,
+)
 from valuesparse.models._sequences import frozen, join, laid_out, mask, vector
 from valuesparse.models.sparse_transition import SparseTransition, dense_table, given_table
 
@@ -295,7 +302,7 @@ class SegmentChain(_Sequences):
         end: npt.ArrayLike | None = None,
         allowed: npt.ArrayLike | None = None,
     ) -> None:
-        longest = as_count("max_length", max_length, at_least=1)
+        longest = as_count("max_length", max_length, at_least=1, at_most=LARGEST_COUNT)
         more = {"duration": duration, "segment": segment}
         read = self._read(unary, transition, lengths, start, end, allowed, 1, more)
         n, k = self.n_positions, self.n_labels

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _forest
-from valuesparse._validation import as_potentials, as_reals, as_vector
+from valuesparse._validation import as_potentials, as_reals, as_sparse, as_vector
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -38,7 +38,7 @@ class SparseTransition:
     Attributes
     ----------
     entries : scipy.sparse.csr_array of shape (K, K)
-        The pairs stored, sorted; do not write to it.
+        The pairs stored, sorted; read-only.
     default : float
     rows, columns : ndarray of shape (K,) or None
         Read-only.
@@ -50,9 +50,10 @@ class SparseTransition:
     Raises
     ------
     ValueError
-        For a shape that is not square, a pair stored twice, NaN, +inf, finite numbers beyond ±1e290
-        (float64) or ±1e28 (float32), sums of the default, a row and a column beyond that, and for
-        `rows` or `columns` that are not finite or stand beside a default of −inf.
+        For a shape that is not square, pairs outside of it, a pair stored twice, NaN, +inf, finite
+        numbers beyond ±1e290 (float64) or ±1e28 (float32), sums of the default, a row and a column
+        beyond that, and for `rows` or `columns` that are not finite or stand beside a default of
+        −inf.
     TypeError
         When `entries` is no sparse array.
 
@@ -102,12 +103,13 @@ class SparseTransition:
         if entries.ndim != 2 or entries.shape[0] != entries.shape[1] or entries.shape[0] == 0:
             raise ValueError(f"entries must have shape (K, K), got {entries.shape}")
         k = int(entries.shape[0])
-        scores = as_reals("entries", entries.tocoo().data)
+        coo = as_sparse("entries", entries).tocoo()
+        scores = as_reals("entries", coo.data)
         dtype = scores.dtype
         for name, given in (("rows", rows), ("columns", columns)):
             if given is not None:
                 dtype = np.promote_types(dtype, as_reals(name, given).dtype)
-        table = _listed(sparse, entries, dtype)
+        table = _listed(sparse, coo, dtype)
         rest = as_reals("default", default)
         if rest.size != 1:
             raise ValueError(f"default must be a number, got {default!r}")
@@ -173,9 +175,8 @@ class SparseTransition:
         )
 
 
-def _listed(sparse: Any, entries: Any, dtype: np.dtype[Any]) -> csr_array:
+def _listed(sparse: Any, coo: Any, dtype: np.dtype[Any]) -> csr_array:
     """Return the entries by row and column, checked; none is lost, and none summed."""
-    coo = entries.tocoo()
     row, column = (np.asarray(x, dtype=np.int64) for x in (coo.row, coo.col))
     order = np.lexsort((column, row))
     row, column = row[order], column[order]
@@ -190,10 +191,12 @@ def _listed(sparse: Any, entries: Any, dtype: np.dtype[Any]) -> csr_array:
         for at, to, x in zip(row, column, scores, strict=True):  # in the numbering of the caller
             as_potentials(f"entries[{at}, {to}]", x, dtype)
         raise
-    start = np.zeros(entries.shape[0] + 1, dtype=np.int64)
-    np.cumsum(np.bincount(row, minlength=entries.shape[0]), out=start[1:])
-    scores.flags.writeable = False
-    return sparse.csr_array((scores, column, start), shape=entries.shape)
+    start = np.zeros(coo.shape[0] + 1, dtype=np.int64)
+    np.cumsum(np.bincount(row, minlength=coo.shape[0]), out=start[1:])
+    table = sparse.csr_array((scores, column, start), shape=coo.shape)
+    for part in (table.data, table.indices, table.indptr):  # engines trust them
+        part.flags.writeable = False
+    return table
 
 
 def _vector(name: str, value: Any, k: int, dtype: np.dtype[Any]) -> Array | None:

@@ -78,9 +78,9 @@ class Tree:
 
     Notes
     -----
-    Models are immutable and may be shared between threads. Arrays that already are contiguous
-    and of the right dtype are not copied, so they must not be written to afterwards. The order in
-    which the forest is worked through is compiled here, once.
+    Models are immutable and may be shared between threads. Scores that already are contiguous
+    and of the right dtype are not copied, so they must not be written to afterwards; `parent` and
+    `edge_type` are. The order in which the forest is worked through is compiled here, once.
 
     Examples
     --------
@@ -285,7 +285,7 @@ def _integers(name: str, value: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
     if array.dtype.kind == "u" and array.size and int(array.max()) > np.iinfo(np.int64).max:
         at = int(array.argmax())
         raise ValueError(f"{name}[{at}] is too large: {array[at]}")
-    return np.ascontiguousarray(array, dtype=np.int64)
+    return np.array(array, dtype=np.int64)  # a copy: engines trust them after the check
 
 
 def _parents(value: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:

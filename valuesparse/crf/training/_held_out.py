@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse.crf.metrics import Tally
-from valuesparse.crf.training._data import Corpus, corpus_of
+from valuesparse.crf.training._data import Corpus, Dataset, corpus_of
 from valuesparse.crf.training._features import FeatureSet
 from valuesparse.crf.training._objective import Objective
 from valuesparse.crf.training._progress import Progress
@@ -64,6 +64,7 @@ class CorpusTrainer(Trainer):
     _kept: Weights | None = None
     _corpus: Corpus | None = None
     _tester: Objective | None = None
+    _names: Sequence[str] = ()
 
     def hold_out(
         self, items: Iterable[Any], labels: Iterable[Sequence[str]], patience: int
@@ -74,17 +75,18 @@ class CorpusTrainer(Trainer):
         """
         self._dev, self._patience = (list(items), list(labels)), patience
 
-    def _prepare(self, holdout: int) -> tuple[Corpus, Corpus | None, FeatureSet]:
-        corpus, held, features = super()._prepare(holdout)
+    def _prepare(self, holdout: int, data: Dataset) -> tuple[Corpus, Corpus | None, FeatureSet]:
+        corpus, held, features = super()._prepare(holdout, data)
+        self._names = data.labels.names
         self._corpus, self._tester, self._kept, self.best = corpus, None, None, None
         self._stopped = False
         if self._dev is not None:
-            encoded = corpus_of(self._dev[0], self._data.attributes)
+            encoded = corpus_of(self._dev[0], data.attributes)
             self._tester = self._objective(encoded, features)
         return corpus, held, features
 
     def _objective(self, corpus: Corpus, features: FeatureSet) -> Objective:
-        found = self._rules.of(self._data.labels.names)
+        found = self._rules.of(self._names)
         return Objective(corpus, features, resolve(self._threads), found)
 
     def measured(self, progress: Progress) -> bool:
@@ -96,7 +98,7 @@ class CorpusTrainer(Trainer):
         if self._tester is None:
             return False
         assert self._dev is not None
-        names, tester = self._data.labels.names, self._tester
+        names, tester = self._names, self._tester
         states, offset = tester.decode(progress.weights).tolist(), tester.corpus.offset.tolist()
         tally = Tally()
         for i, gold in enumerate(self._dev[1]):
@@ -115,7 +117,11 @@ class CorpusTrainer(Trainer):
         return self._stopped
 
     def _store(
-        self, store: Callable[[bytes], object], features: FeatureSet, weights: Weights
+        self,
+        store: Callable[[bytes], object],
+        features: FeatureSet,
+        weights: Weights,
+        data: Dataset,
     ) -> None:
         if self._stopped:
             self.reason = "dev"
@@ -125,4 +131,4 @@ class CorpusTrainer(Trainer):
         if corpus is not None and corpus.n_items:
             states = self._objective(corpus, features).decode(weights)
             self.accuracy = float(np.mean(states == corpus.gold))
-        super()._store(store, features, weights)
+        super()._store(store, features, weights, data)

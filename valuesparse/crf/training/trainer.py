@@ -213,17 +213,18 @@ class BaseTrainer(Settings):
         """Train, and hand the model to `store`."""
         if self._cleared:
             raise ValueError("The data is empty. Call Trainer.append before Trainer.train.")
+        data = self._data  # a callback may clear the trainer
         holdout = whole_number("holdout", holdout)
         self._before_train()
         _algorithms.check(self._algorithm, self._values, self._tol)
         threads = resolve(self._threads)
-        corpus, held, features = self._prepare(holdout)
-        found = self._rules.of(self._data.labels.names)
+        corpus, held, features = self._prepare(holdout, data)
+        found = self._rules.of(data.labels.names)
         objective = Objective(corpus, features, threads, found)
         tester = None if held is None else Objective(held, features, threads, found)
         saved = None
         if checkpoint is not None:
-            saved = Checkpoint(checkpoint, checkpoint_every, self._fingerprint(corpus))
+            saved = Checkpoint(checkpoint, checkpoint_every, self._fingerprint(corpus, data))
         started = time.perf_counter()
         run = _algorithms.start(
             self._algorithm, objective, self._values, self._seed, self.message, saved, self._tol
@@ -238,7 +239,7 @@ class BaseTrainer(Settings):
             last = now
             if tester is not None:
                 states = tester.decode(progress.weights)
-                labels = self._data.labels.names
+                labels = data.labels.names
                 for line in score_lines(labels, tester.corpus.gold, states, tester.corpus.offset):
                     self.message(line)
             self.message("\n")
@@ -251,7 +252,7 @@ class BaseTrainer(Settings):
         self.message(f"Total seconds required for training: {time.perf_counter() - started:.3f}\n")
         self.message("\n")
         if store is not None:
-            self._store(store, features, run.result())
+            self._store(store, features, run.result(), data)
 
     def message(self, message: str) -> None:
         """Take one line of the log, and print it where ``verbose`` is true."""
@@ -261,7 +262,7 @@ class BaseTrainer(Settings):
     def _before_train(self) -> None:
         """Do what training begins with."""
 
-    def _prepare(self, holdout: int) -> tuple[Corpus, Corpus | None, FeatureSet]:
+    def _prepare(self, holdout: int, data: Dataset) -> tuple[Corpus, Corpus | None, FeatureSet]:
         """Choose sequences and features, telling of it."""
         started = time.perf_counter()
         if holdout != -1:
@@ -275,17 +276,17 @@ class BaseTrainer(Settings):
             self.message(f"{name}: {values[name]:d}\n")
         held: Corpus | None = None
         if holdout == -1:
-            corpus = self._data.corpus()
+            corpus = data.corpus()
         else:
-            wanted = np.array(self._data.groups, np.int64) != holdout
-            corpus = self._data.corpus(wanted)
-            held = self._data.corpus(~wanted)
-        found = self._require_possible(corpus, held, holdout)
+            wanted = np.array(data.groups, np.int64) != holdout
+            corpus = data.corpus(wanted)
+            held = data.corpus(~wanted)
+        found = self._require_possible(corpus, held, holdout, data)
         whole = bool(values.get("feature.unsupported", False))
         features = generate(
             corpus,
-            len(self._data.attributes),
-            len(self._data.labels.names),
+            len(data.attributes),
+            len(data.labels.names),
             values["feature.minfreq"],
             values["feature.possible_states"] or whole,
             values["feature.possible_transitions"] or whole,
@@ -300,42 +301,46 @@ class BaseTrainer(Settings):
         return corpus, held, features
 
     def _require_possible(
-        self, corpus: Corpus, held: Corpus | None, holdout: int
+        self, corpus: Corpus, held: Corpus | None, holdout: int, data: Dataset
     ) -> Constraints | None:
         """Return the constraints, which all sequences must agree with."""
-        if corpus.n_items and not self._data.labels.names:
+        if corpus.n_items and not data.labels.names:
             raise ValueError(
                 "no label is known of any item: append some sequences with yseq, or name labels in "
                 "allowed"
             )
-        groups = np.array(self._data.groups, np.int64)
+        groups = np.array(data.groups, np.int64)
         if held is not None and held.sets is not None:
             s = np.searchsorted(held.offset, np.flatnonzero(held.gold < 0)[0], side="right") - 1
             raise ValueError(
                 f"sequence {np.flatnonzero(groups == holdout)[s]} of the holdout group was "
                 "appended with allowed=: it has no labels to compare with"
             )
-        found = self._rules.of(self._data.labels.names)
+        found = self._rules.of(data.labels.names)
         if found is not None:
             numbers = np.flatnonzero(groups != holdout) if held else np.arange(len(groups))
-            require_possible(corpus, found, self._rules, self._data.labels.names, numbers)
+            require_possible(corpus, found, self._rules, data.labels.names, numbers)
             if held is not None:
                 require_tags(found, self._rules, held)
         return found
 
-    def _fingerprint(self, corpus: Corpus) -> tuple[Any, ...]:
+    def _fingerprint(self, corpus: Corpus, data: Dataset) -> tuple[Any, ...]:
         """Return all that a run depends on but the number of threads."""
         # The number of iterations may grow between two runs.
         values = {k: v for k, v in self._values.items() if k != "max_iterations"}
         return (
             self._algorithm, sorted(values.items()), self._seed, corpus,
-            self._data.attributes.names(), self._data.labels.names,
+            data.attributes.names(), data.labels.names,
             *(() if self._tol is None else (self._tol,)),
             *([self._rules.scheme, self._rules.forbidden] if self._rules else ()),
         )  # fmt: skip
 
     def _store(
-        self, store: Callable[[bytes], object], features: FeatureSet, weights: Weights
+        self,
+        store: Callable[[bytes], object],
+        features: FeatureSet,
+        weights: Weights,
+        data: Dataset,
     ) -> None:
         """Write the model, telling of it."""
         started = time.perf_counter()
@@ -344,8 +349,8 @@ class BaseTrainer(Settings):
                 f"training ended with weights beyond ±{MAX_WEIGHT:g}, which cannot be read again; "
                 "nothing is written: scale the attributes' values down"
             )
-        names = self._data.attributes.names()
-        labels = self._data.labels.names
+        names = data.attributes.names()
+        labels = data.labels.names
         split = len(features.label)
         active = np.flatnonzero(weights[:split])
         used = np.count_nonzero(np.bincount(features.attribute[active]))
@@ -358,13 +363,13 @@ class BaseTrainer(Settings):
         self.message("Writing attributes\n")
         self.message("Writing feature references for transitions\n")
         self.message("Writing feature references for attributes\n")
-        data = format_model(
+        model = format_model(
             labels,
             names,
             (features.attribute, features.label.astype(np.int64), weights[:split]),
             (features.source, features.target, weights[split:]),
         )
-        store(data)
+        store(model)
         self.message(f"Seconds required: {time.perf_counter() - started:.3f}\n")
         self.message("\n")
 
