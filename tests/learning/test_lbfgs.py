@@ -252,8 +252,8 @@ def test_a_function_without_a_least_value_is_told(c1: float) -> None:
 
 
 def test_memory_that_does_not_fit_is_refused_by_name() -> None:
-    with pytest.raises(MemoryError, match=r"memory = 1000000000000: so many pairs of 9000 numbers"):
-        Lbfgs(rosenbrock, np.zeros(9000), memory=10**12)
+    with pytest.raises(MemoryError, match=r"memory = 1000000000000000: so many pairs of 9000"):
+        Lbfgs(rosenbrock, np.zeros(9000), memory=10**15)
 
 
 @pytest.mark.parametrize(

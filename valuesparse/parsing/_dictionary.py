@@ -29,7 +29,7 @@ Array = npt.NDArray[Any]
 FEATURES = ("hashed", "supported", "complete")
 # Bits of so many keys are spread out at once.
 _ROWS = 1 << 20
-# Of the arrays of a dictionary.
+# The arrays of a dictionary are of these types.
 _DTYPES: tuple[type[np.integer[Any]], ...] = (np.int64, np.uint32, np.uint16, np.uint32)
 
 
