@@ -279,7 +279,7 @@ def require_room(name: str, count: int, width: int) -> None:
 
 def as_flag(name: str, value: Any) -> bool:
     """Return True or False; a word, or an array, would mean either."""
-    if isinstance(value, (bool, np.bool_)) or (isinstance(value, int) and value in (0, 1)):
+    if isinstance(value, (bool, np.bool_, int, np.integer)) and value in (0, 1):
         return bool(value)
     raise ValueError(f"{name} must be True or False, not {value!r}")
 

@@ -47,7 +47,7 @@ int abreast(const Exact<D>& engine, const D& d, Ticker& ticker, Lane<D>* lanes, 
         }
         for (int r = first; r < first + size; ++r) {
             const bool well = worth && group.well(r - first);
-            // What one direction leaves open here, both will tell, and no row.
+            // Rows would not know more: such a lane is asked again, in both directions.
             const bool open = worth && !well && wanted.keep == Keep::kNothing;
             if (open) lanes[r].status = vs::kWiden;
             if (well || open) {

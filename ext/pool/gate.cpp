@@ -78,7 +78,7 @@ bool call_back(Ask ask, void* arg, Control* control, int* answer) {
     try {
         const EntryGuard entry(control);
         if (!entry.open) return false;
-        const VS_NS::Subnormals subnormals(false);  // the interpreter computes as it does
+        const VS_NS::Subnormals subnormals(false);  // Python has such numbers
         *answer = ask(arg);
         return true;
     } catch (...) {

@@ -184,6 +184,12 @@ def test_an_m_step_may_leave_any_layout(made: Any) -> None:
     assert own(made).fit(ROWS).score(ROWS) == own(np.array).fit(ROWS).score(ROWS)
 
 
+@pytest.mark.parametrize("made", [lambda t: t * np.nan, lambda t: -t, lambda t: t + np.inf])
+def test_parameters_stay_probabilities_while_they_are_fitted(made: Any) -> None:
+    with pytest.raises(ValueError, match="transmat_ must be finite and not negative while fit"):
+        own(made).fit(ROWS)
+
+
 def test_parameters_keep_their_shape_while_they_are_fitted() -> None:
     with pytest.raises(ValueError, match=r"transmat_ must keep its shape \(3, 3\) while fit runs"):
         own(lambda t: np.full((2, 2), 0.5)).fit(ROWS)

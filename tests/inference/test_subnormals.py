@@ -59,4 +59,5 @@ def test_the_callers_arithmetic_stays_as_it_is(shape: str) -> None:
         for zeta in (1.0, 0.9):
             vs.infer(model, zeta=zeta, progress=lambda *_: seen.append((least * 1.0).tolist()))
             assert (least * 1.0).tolist() == least.tolist()
+    assert seen
     assert all(x == least.tolist() for x in seen)

@@ -251,6 +251,22 @@ def test_a_function_without_a_least_value_is_told(c1: float) -> None:
         run(search)
 
 
+@pytest.mark.parametrize("linesearch", LINE_SEARCHES)
+def test_a_trial_beyond_a_pole_is_a_step_that_is_too_long(linesearch: str) -> None:
+    """A gradient need not be finite where the value alone refuses the point."""
+
+    def barrier(x: np.ndarray, gradient: np.ndarray) -> float:
+        inside = np.maximum(x, 0.0)
+        with np.errstate(divide="ignore"):
+            gradient[:] = 3.0 - 1.0 / inside
+        return float(3.0 * x.sum() - np.log(inside + 1e-300).sum())
+
+    search = Lbfgs(barrier, np.array([1.2, 0.9, 0.05]), linesearch=linesearch)
+    run(search)
+    assert search.reason == "converged"
+    np.testing.assert_allclose(search.x, 1.0 / 3.0, atol=1e-4)
+
+
 def test_memory_that_does_not_fit_is_refused_by_name() -> None:
     with pytest.raises(MemoryError, match=r"memory = 1000000000000000: so many pairs of 9000"):
         Lbfgs(rosenbrock, np.zeros(9000), memory=10**15)

@@ -128,6 +128,8 @@ def test_what_is_set_later_is_checked() -> None:
     learner = Online(Choices([0, 1, 2]), Perceptron())
     with pytest.raises(ValueError, match=r"weights must have shape \(3,\), not \(2,\)"):
         learner.weights = np.zeros(2)
+    with pytest.raises(ValueError, match=r"weights\[1\] is nan; weights must be finite"):
+        learner.weights = np.array([0.0, np.nan, 0.0])
     with pytest.raises(TypeError, match="weights must hold real numbers"):
         learner.weights = np.zeros(3, complex)
     with pytest.raises(ValueError, match="threads must be an integer >= 1"):

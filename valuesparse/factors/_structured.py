@@ -37,7 +37,8 @@ class Structured(Factor):
 
     A kind of your own supplies :meth:`log_potential`, :meth:`sum_product` and :meth:`best`, and
     runs in every engine: serially, with the GIL. Everything else follows from these three or may
-    stay away: a verb that returns `NotImplemented`, or raises `NotImplementedError`, is not there.
+    stay away: `max_marginals`, `joint` or `polytope` that returns `NotImplemented`, or raises
+    `NotImplementedError`, counts as one that is not there.
 
     Parameters
     ----------

@@ -55,6 +55,10 @@ def fit(model: Any, X: Array, lengths: Any) -> None:
         _restart(model, X, data, passes, threads, given, restarts)
 
 
+#: Parameters that are probabilities.
+_SHARES = {"startprob_", "transmat_", "emissionprob_", "weights_"}
+
+
 def _read(model: Any, shapes: dict[str, tuple[int, ...]]) -> None:
     """Take what an M-step or a monitor has made of the parameters: C++ trusts them."""
     for name, shape in shapes.items():
@@ -64,6 +68,9 @@ def _read(model: Any, shapes: dict[str, tuple[int, ...]]) -> None:
             raise ValueError(
                 f"{name.lstrip('_')} must keep its shape {shape} while fit runs, got {array.shape}"
             )
+        if not np.isfinite(array).all() or (name in _SHARES and array.min(initial=0.0) < 0.0):
+            wanted = "finite and not negative" if name in _SHARES else "finite"
+            raise ValueError(f"{name.lstrip('_')} must be {wanted} while fit runs")
         if array is not value:
             setattr(model, name, array)
 

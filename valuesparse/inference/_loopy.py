@@ -75,13 +75,14 @@ def infer(
             if rho is None or not steps:
                 continue
             # Fixed points alone are bounds, and a step may lead to a larger one.
-            if best is None or (not converged, log_z) < (not best[0][0], best[0][3]):
-                best = ran, messages.copy(), marginals.copy(), rho.copy()
+            bound = converged and not task.far(messages)
+            if best is None or not best[0] or (bound and log_z < best[1][3]):
+                best = bound, ran, messages.copy(), marginals.copy(), rho.copy()
             if step < steps:
                 chosen = best_forest(task, *task.beliefs(native, messages, workers)[:2])
                 rho += 2.0 / (step + 4.0) * (np.isin(np.arange(rho.size), chosen) - rho)
     if best is not None:
-        (converged, residuals, updates, log_z), messages, marginals, rho = best
+        _, (converged, residuals, updates, log_z), messages, marginals, rho = best
     iterations = len(residuals)
     far = task.far(messages) if converged else 0.0
     # Where all messages that grow have come to their end, beliefs are those of the limit. No bound

@@ -170,7 +170,7 @@ class TRW(_Messages):
         factor. An array is kept as a tuple.
     optimise : int, default 0
         Steps of the conditional gradient on these probabilities. The result is that of the smallest
-        `log_z` among those whose messages converged.
+        `log_z` among those whose messages converged; of the last step, where none did.
     seed : int, default 0
         Random seed of the forests, where they are drawn.
 

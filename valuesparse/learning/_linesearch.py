@@ -31,7 +31,7 @@ class LinePoint(NamedTuple):
 
 
 def refuse_inf(gradient: npt.NDArray[np.float64], where: str) -> None:
-    """Raise ValueError that names the first number which is not."""
+    """Raise ValueError that names the first number which is not finite."""
     finite = np.isfinite(gradient)
     if not finite.all():
         at = int(finite.argmin())

@@ -444,10 +444,10 @@ class Lbfgs:
             value = self.function(x, after)
             if not math.isfinite(value):
                 return value, math.inf
-            slope = self._dot(after, d)
-            if not math.isfinite(slope):  # as it is wherever the gradient is not
+            here = self._dot(after, d)
+            if not math.isfinite(here) and value <= self.loss + FTOL * step * slope:
                 refuse_inf(after, f"in iteration {self.iterations + 1}")
-            return value, slope
+            return (value, here) if math.isfinite(here) else (math.inf, math.inf)  # too far
 
         start = (self.loss, slope)
         if self.linesearch == "MoreThuente":

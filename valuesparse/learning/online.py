@@ -155,12 +155,16 @@ class Online:
 
     @property
     def weights(self) -> Array:
-        """The last weights, (n_weights,)."""
+        """The last weights, (n_weights,). Passes change them in place, those that are set, too."""
         return self._weights
 
     @weights.setter
     def weights(self, weights: Array) -> None:
         array = as_numbers("weights", weights, self.model.n_weights)
+        finite = np.isfinite(array)
+        if not finite.all():
+            at = int(finite.argmin())
+            raise ValueError(f"weights[{at}] is {array[at]}; weights must be finite")
         self._weights = array if array.flags.writeable else array.copy()
 
     def __iter__(self) -> Iterator[Epoch]:

@@ -96,6 +96,7 @@ class _Mistake(NamedTuple):
     step: Array  #: Its parts less the right ones.
     lead: float  #: By how much it scores higher.
     wrong: float  #: Its cost.
+    constant: float  #: The part of a cost that no structure changes.
 
 
 def _mistake(model: PartModel, i: int, weights: Array) -> _Mistake | None:
@@ -106,16 +107,21 @@ def _mistake(model: PartModel, i: int, weights: Array) -> _Mistake | None:
     if wrong <= 0.0:
         return None
     step = mu - model.gold(i)
-    return _Mistake(mu, step, float(scores @ step), wrong)
+    return _Mistake(mu, step, float(scores @ step), wrong, q)
 
 
-def _share_wrong(model: PartModel, i: int, structure: Array) -> float:
-    """Return the cost as a share of that of a structure that is all wrong; of several, the sum."""
-    if isinstance(model, Together):
-        return sum(_share_wrong(model.model, k, own) for k, own in model.each(structure))
-    p, q = model.cost(i)
-    wrong = float(p @ structure) + q
-    return 0.5 * wrong / q if q > 0.0 else wrong
+def _share(wrong: float, constant: float) -> float:
+    """Return a cost as a share of that of a structure that is all wrong."""
+    return 0.5 * wrong / constant if constant > 0.0 else wrong
+
+
+def _shares(model: Together, structures: Array) -> float:
+    """Return the sum of the shares of several structures."""
+    total = 0.0
+    for k, own in model.each(structures):
+        p, q = model.model.cost(k)
+        total += _share(float(p @ own) + q, q)
+    return total
 
 
 class Perceptron(_Forgetful):
@@ -132,7 +138,9 @@ class Perceptron(_Forgetful):
         if found is None:
             return Update(0.0)
         indices, values = model.gradient(i, found.step)
-        return Update(_share_wrong(model, i, found.best), indices, -values)
+        if isinstance(model, Together):
+            return Update(_shares(model, found.best), indices, -values)
+        return Update(_share(found.wrong, found.constant), indices, -values)
 
 
 class PassiveAggressive(_Forgetful):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _parser
+from valuesparse import _parser, _parsing
 from valuesparse._validation import as_array, as_count, as_flag, as_reals
 from valuesparse.errors import InfeasibleError
 from valuesparse.learning import Aggressive
@@ -278,13 +278,13 @@ class Examples:
         Raises
         ------
         ValueError
-            A weight of theirs is NaN or +inf, or there are too few or too many weights.
+            A weight of theirs is not finite, or there are too few or too many weights.
         """
         checked = self._checked("weights", weights, self._learner.n_weights)
         found: Array = self._learner.scores(self._at(i), checked)
         # All weights take much longer to look at than those of one sentence to add up.
-        if not (found < np.inf).all():
-            _refuse("weights", checked, ~(checked < np.inf), "finite")
+        if not np.isfinite(found).all():
+            _refuse("weights", checked, ~np.isfinite(checked), "finite")
         return found
 
     def gold(self, i: int) -> Array:
@@ -454,10 +454,11 @@ class Examples:
 
     def _potentials(self, i: int, potentials: npt.ArrayLike) -> Array:
         checked = self._checked("potentials", potentials, len(self.gold(i)))
-        bad = unfit(checked)
-        if bad.any():
-            at = int(bad.argmax())
-            raise refused(f"potentials[{at}]", float(checked[at]))
+        if not np.abs(checked).max(initial=0.0) <= _parsing.LARGEST:
+            bad = unfit(checked)
+            if bad.any():
+                at = int(bad.argmax())
+                raise refused(f"potentials[{at}]", float(checked[at]))
         return checked
 
     @staticmethod
