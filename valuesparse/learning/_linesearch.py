@@ -6,10 +6,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-__all__ = ["FTOL", "LinePoint", "backtracking", "more_thuente", "refuse_inf"]
+__all__ = ["FTOL", "LinePoint", "backtracking", "more_thuente"]
 
 #: Sufficient decrease, curvature: the usual constants of quasi-Newton methods.
 FTOL, GTOL = 1e-4, 0.9
@@ -28,14 +25,6 @@ class LinePoint(NamedTuple):
     value: float
     trials: int
     ok: bool
-
-
-def refuse_inf(gradient: npt.NDArray[np.float64], where: str) -> None:
-    """Raise ValueError that names the first number which is not finite."""
-    finite = np.isfinite(gradient)
-    if not finite.all():
-        at = int(finite.argmin())
-        raise ValueError(f"gradient[{at}] is {gradient[at]} {where}")
 
 
 class _End(NamedTuple):

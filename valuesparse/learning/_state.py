@@ -29,6 +29,7 @@ __all__ = [
     "number",
     "positive",
     "random_state",
+    "require_finite",
     "restored_random",
     "vector",
 ]
@@ -171,11 +172,21 @@ def as_threads(threads: int) -> int:
 def positive(name: str, value: npt.ArrayLike, n: int) -> npt.NDArray[np.float64]:
     """Return n positive, finite numbers as C++ reads them."""
     array = as_numbers(name, value, n)
-    bad = np.flatnonzero(~((array > 0.0) & np.isfinite(array)))
-    if bad.size:
-        first = int(bad[0])
-        raise ValueError(f"{name}[{first}] is {array[first]}; it must be positive and finite")
+    _require(name, array, (array > 0.0) & np.isfinite(array), "; it must be positive and finite")
     return array
+
+
+def require_finite(name: str, array: npt.NDArray[np.float64], words: str) -> None:
+    """Raise ValueError, which ends in `words`, for the first number that is not finite."""
+    _require(name, array, np.isfinite(array), words)
+
+
+def _require(
+    name: str, array: npt.NDArray[np.float64], good: npt.NDArray[np.bool_], words: str
+) -> None:
+    if not good.all():
+        at = int(good.argmin())
+        raise ValueError(f"{name}[{at}] is {array[at]}{words}")
 
 
 def ending(reason: str | None) -> int:

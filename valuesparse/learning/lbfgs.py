@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_count, as_reals, as_threshold
 from valuesparse._vectors import direction, dot
-from valuesparse.learning._linesearch import FTOL, LinePoint, backtracking, more_thuente, refuse_inf
+from valuesparse.learning._linesearch import FTOL, LinePoint, backtracking, more_thuente
 from valuesparse.learning._state import (
     ENDED,
     ENDING,
@@ -31,6 +31,7 @@ from valuesparse.learning._state import (
     ending,
     number,
     positive,
+    require_finite,
     vector,
 )
 
@@ -315,7 +316,7 @@ class Lbfgs:
         self.loss = self.function(self.x, self._gradient) + self._l1(self.x)
         if not math.isfinite(self.loss):
             raise ValueError("the function is not finite where the search begins")
-        refuse_inf(self._gradient, "where the search begins")
+        require_finite("gradient", self._gradient, " where the search begins")
         if self._in_doubt():
             self._refine()
         self._past, self._errors = [self.loss], [self._error()]
@@ -446,7 +447,7 @@ class Lbfgs:
                 return value, math.inf
             here = self._dot(after, d)
             if not math.isfinite(here) and value <= self.loss + FTOL * step * slope:
-                refuse_inf(after, f"in iteration {self.iterations + 1}")
+                require_finite("gradient", after, f" in iteration {self.iterations + 1}")
             return (value, here) if math.isfinite(here) else (math.inf, math.inf)  # too far
 
         start = (self.loss, slope)
@@ -465,7 +466,7 @@ class Lbfgs:
             self._move(d, step, x, orthant)
             value = self.function(x, after) + self._l1(x)
             if value <= self.loss + FTOL * self._dot(x - self.x, gradient):
-                refuse_inf(after, f"in iteration {self.iterations + 1}")
+                require_finite("gradient", after, f" in iteration {self.iterations + 1}")
                 return LinePoint(step, value, trial, True)
             step *= 0.5
         return LinePoint(step, value, self.max_linesearch, False)

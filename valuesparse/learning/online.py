@@ -28,6 +28,7 @@ from valuesparse.learning._state import (
     ending,
     generator,
     random_state,
+    require_finite,
     restored_random,
     vector,
 )
@@ -161,10 +162,7 @@ class Online:
     @weights.setter
     def weights(self, weights: Array) -> None:
         array = as_numbers("weights", weights, self.model.n_weights)
-        finite = np.isfinite(array)
-        if not finite.all():
-            at = int(finite.argmin())
-            raise ValueError(f"weights[{at}] is {array[at]}; weights must be finite")
+        require_finite("weights", array, "; weights must be finite")
         self._weights = array if array.flags.writeable else array.copy()
 
     def __iter__(self) -> Iterator[Epoch]:

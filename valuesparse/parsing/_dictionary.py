@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _parser
-from valuesparse._validation import as_array, as_count
+from valuesparse._validation import as_count
+from valuesparse.parsing._parts import as_whole
 
 __all__ = [
     "FEATURES",
@@ -65,14 +66,9 @@ class Dictionary(NamedTuple):
 
     def checked(self, called: str) -> Dictionary:
         """Return it as the engine reads it; ValueError where it is none, by what it is called."""
-        given = [as_array(f"{called}.{name}", x) for name, x in self._asdict().items()]
+        given = [as_whole(f"{called}.{name}", x) for name, x in self._asdict().items()]
         for name, array, dtype in zip(self._fields, given, _DTYPES, strict=True):
             info = np.iinfo(dtype)
-            if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-                raise ValueError(
-                    f"{called}.{name} must be whole numbers, one after the other, got "
-                    f"{array.dtype} of shape {array.shape}"
-                )
             bad = (array < max(info.min, 0)) | (array > info.max)
             if bad.any():
                 at = int(bad.argmax())

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _parser
-from valuesparse._validation import as_array
+from valuesparse.parsing._parts import as_whole
 from valuesparse.parsing._sentences import (
     Sentence,
     error_of,
@@ -127,13 +127,7 @@ def as_candidates(arcs: Any, offset: Array) -> tuple[Array, Array, Array]:
     three = tuple(arcs) if isinstance(arcs, Iterable) else ()
     if len(three) != 3:
         raise ValueError("arcs must be three arrays, as Examples.prune returns them")
-    given = begin, heads, modifiers = [as_array(f"arcs[{i}]", x) for i, x in enumerate(three)]
-    for i, array in enumerate(given):
-        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-            raise ValueError(
-                f"arcs[{i}] must be whole numbers, one after the other, got {array.dtype} of shape "
-                f"{array.shape}"
-            )
+    given = begin, heads, modifiers = [as_whole(f"arcs[{i}]", x) for i, x in enumerate(three)]
     count = len(offset) - 1
     if len(begin) != count + 1 or len(heads) != len(modifiers):
         raise ValueError(

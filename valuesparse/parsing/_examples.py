@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse import _parser, _parsing
-from valuesparse._validation import as_array, as_count, as_flag, as_reals
+from valuesparse import _parser
+from valuesparse._validation import as_count, as_flag, as_reals
 from valuesparse.errors import InfeasibleError
 from valuesparse.learning import Aggressive
 from valuesparse.parsing._dictionary import (
@@ -27,7 +27,7 @@ from valuesparse.parsing._encoding import (
     heads_of,
     projective_and_single,
 )
-from valuesparse.parsing._parts import refused, require_own, unfit
+from valuesparse.parsing._parts import as_whole, require_own, require_scores
 from valuesparse.parsing._sentences import Sentence, iterated, require_sentence
 from valuesparse.threads import resolve
 
@@ -436,12 +436,7 @@ class Examples:
 
     def _numbers(self, order: Any) -> npt.NDArray[np.int64]:
         """Return the indices of sentences, checked."""
-        found = as_array("order", order)
-        if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
-            raise ValueError(
-                f"order must be whole numbers, one after the other, got {found.dtype} of shape "
-                f"{found.shape}"
-            )
+        found = as_whole("order", order)
         bad = (found < 0) | (found >= len(self))
         if bad.any():
             k = int(bad.argmax())
@@ -454,11 +449,7 @@ class Examples:
 
     def _potentials(self, i: int, potentials: npt.ArrayLike) -> Array:
         checked = self._checked("potentials", potentials, len(self.gold(i)))
-        if not np.abs(checked).max(initial=0.0) <= _parsing.LARGEST:
-            bad = unfit(checked)
-            if bad.any():
-                at = int(bad.argmax())
-                raise refused(f"potentials[{at}]", float(checked[at]))
+        require_scores("potentials", checked)
         return checked
 
     @staticmethod

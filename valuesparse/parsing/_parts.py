@@ -20,10 +20,11 @@ __all__ = [
     "as_nonprojective",
     "as_scores",
     "as_triples",
+    "as_whole",
     "numbered",
     "refused",
     "require_own",
-    "unfit",
+    "require_scores",
 ]
 
 Array = npt.NDArray[Any]
@@ -54,8 +55,17 @@ def refused(place: str, value: float) -> ValueError:
     )
 
 
-def unfit(scores: Array) -> Array:
-    """Return which scores are none: NaN, +inf, or too large."""
+def require_scores(name: str, values: Array) -> None:
+    """Raise the error of the first number of a row that is no score."""
+    if np.abs(values).max(initial=0.0) <= _parsing.LARGEST:  # quick, and false for NaN
+        return
+    bad = _bad(values)
+    if bad.any():
+        at = int(bad.argmax())
+        raise refused(f"{name}[{at}]", float(values[at]))
+
+
+def _bad(scores: Array) -> Array:
     return ~((scores <= _parsing.LARGEST) & ((scores >= -_parsing.LARGEST) | np.isneginf(scores)))
 
 
@@ -64,7 +74,7 @@ def as_scores(name: str, value: npt.ArrayLike) -> Array:
     scores = np.asarray(as_reals(name, value), dtype=np.float64)
     if scores.ndim != 2 or scores.shape[0] != scores.shape[1] or not scores.size:
         raise ValueError(f"{name} must be square, (words + 1, words + 1), got {scores.shape}")
-    bad = unfit(scores)
+    bad = _bad(scores)
     bad[:, 0] = False
     np.fill_diagonal(bad, False)
     if bad.any():
@@ -96,10 +106,7 @@ def as_triples(name: str, given: Any, columns: int = 3) -> tuple[Array, Array]:
             f"{name}[1] must have a number for each of {len(rows)} triples, got shape "
             f"{values.shape}"
         )
-    bad = unfit(values)
-    if bad.any():
-        at = int(bad.argmax())
-        raise refused(f"{name}[1][{at}]", float(values[at]))
+    require_scores(f"{name}[1]", values)
     return np.ascontiguousarray(rows, dtype=np.int64), values
 
 
@@ -161,6 +168,17 @@ def as_nonprojective(given: Any, number: Array) -> tuple[Array, Array]:
         if seen.setdefault((h, m), i) != i:
             raise ValueError(f"{place}, as nonprojective[0][{seen[h, m]}]: list it once")
     return number[rows[:, 0], rows[:, 1]], weights
+
+
+def as_whole(name: str, value: Any) -> npt.NDArray[Any]:
+    """Return whole numbers, one after the other, of the type that they have."""
+    array = as_array(name, value)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise ValueError(
+            f"{name} must be whole numbers, one after the other, got {array.dtype} of shape "
+            f"{array.shape}"
+        )
+    return array
 
 
 def require_own(name: str, array: Any, dtype: Any, size: int) -> None:
