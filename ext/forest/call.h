@@ -54,7 +54,7 @@ class ForestCall {
         int64_t row, unused;
         level().packing.layout(computes(), c_.n_labels, &row, &unused);
         const int64_t slower = is_log(arithmetic_) ? kLogSlower : 1;
-        const bool single = c_.dtype == kFloat32 || is_single(arithmetic_);
+        const bool single = meets_single(arithmetic_, c_.dtype);
         row *= bytes(computes());
         return {t,           verbs, &p,     p.state, p.zeta,   &control_,
                 c_.n_labels, row,   slower, single,  n_tallies};

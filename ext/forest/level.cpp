@@ -118,8 +118,7 @@ static void run_in(vs::Pass* pass, const vs::Work& w) {
 // on them: floors are far above, and what is asked of sums is (rows/linear.h). So they are zeros
 // where float32 is computed with, or written.
 static void run(vs::Pass* pass, const vs::Work& work) {
-    const Subnormals subnormals(vs::is_single(pass->arithmetic) ||
-                                pass->model.arrays.dtype == vs::kFloat32);
+    const Subnormals subnormals(vs::meets_single(pass->arithmetic, pass->model.arrays.dtype));
     if (pass->arithmetic == vs::kLinear32of64) return run_in<Linear<float, double>>(pass, work);
     with_arithmetic(pass->arithmetic, [&](auto d) { run_in<VS_DOMAIN(d)>(pass, work); });
 }

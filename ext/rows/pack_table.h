@@ -30,6 +30,10 @@ inline bool is_log(int arithmetic) { return arithmetic == kLog; }
 inline bool is_single(int arithmetic) {
     return arithmetic == kLinear32 || arithmetic == kLinear32of64;
 }
+// Is float32 computed with, or written?
+inline bool meets_single(int arithmetic, int dtype) {
+    return is_single(arithmetic) || dtype == kFloat32;
+}
 // The arithmetics for a dtype, from fast to wide; returns how many. `narrow`: scores in float64
 // may be computed with in float32.
 inline int ladder(int dtype, bool narrow, int* out) {
