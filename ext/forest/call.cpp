@@ -140,7 +140,7 @@ Report infer(const Request& r, Control& control) {
         return report;
     }
     // Chains tell as they go, while their scores are in the cache.
-    if (!(r.zeta < 1.0) || !r.model.layout || c.n_labels < kLeastLabels) {
+    if (!(r.zeta < 1.0) || !r.model.layout || !may_lack_islands(c.n_labels, c.n_positions, false)) {
         return solve(r, control);
     }
     const std::vector<uint8_t> worth =

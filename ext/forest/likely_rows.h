@@ -171,6 +171,7 @@ struct Around {
     // May a path be worth its islands? `variable`: that at a position.
     template <class Variable>
     bool may_be(int64_t length, Variable variable, RowList& list) const {
+        if (c.n_labels < kLeastLabels) return has_plenty(length, variable, list);
         const Glance glance(length);
         int64_t asked = 0, found = 0;
         // Rows from all over a path have not been read ahead.
@@ -196,6 +197,20 @@ struct Around {
     bool has_tables() const { return m.tables != Tables::kPerEdge && !c.per_edge; }
 
   private:
+    // Whether many variables of a path, at places spread alike from both ends, are likely islands.
+    template <class Variable>
+    bool has_plenty(int64_t length, Variable variable, RowList& list) const {
+        int64_t found = 0;
+        const auto count = [&](int64_t, int state) { found += state >= 0; };
+        for (int64_t t = 0; t < kSample; ++t) {
+            const int64_t place = (t / 2 * 2 + 1) * length / (2 * kSample);
+            const int64_t i = variable(t % 2 ? length - 1 - place : place);
+            list.add(i, alone(i, list));
+            ask(list, t + 1 == kSample, count);
+        }
+        const double from = worth_from(c.n_labels, false) + kPlenty;
+        return static_cast<double>(found) >= from * static_cast<double>(kSample);
+    }
     // The scores of a variable alone, with what a chain's ends add and masks forbid.
     const void* row(int64_t i, RowList& list) const {
         const char* own = row_of(c.unary, begin + i);

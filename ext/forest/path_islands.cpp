@@ -178,10 +178,19 @@ void PathCall::islands_abreast(std::vector<int64_t>& order, bool alone) {
 void PathCall::find_islands() {
     const Chains& c = c_;
     std::vector<int64_t> order(order_), without;
-    islands_abreast(order, true);
-    if (control_.stop.load()) return;
-    const bool choose = c.n_labels >= kLeastLabels;  // whether some may be answered exactly
+    const bool choose = c.n_labels >= kLeastLabels;  // whether any may be answered exactly
     const std::vector<char> turned = choose ? turned_tables(r_.model) : std::vector<char>();
+    if (!choose && c.n_positions > kLongestLane) {
+        WorthOfGroup worth(r_, turned);
+        const auto has = [&](int64_t s) {
+            return !may_lack_islands(c.n_labels, length(c, s), false) || worth.may_be(s);
+        };
+        const auto kept = std::stable_partition(order.begin(), order.end(), has);
+        without.assign(kept, order.end());
+        order.erase(kept, order.end());
+    }
+    if (!order.empty()) islands_abreast(order, true);
+    if (control_.stop.load()) return;
     Pass pass;
     fill(pass);
     const auto call_of = [&](Group& group, int64_t span) {

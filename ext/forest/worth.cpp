@@ -101,7 +101,7 @@ class Sample {
         for (int64_t s = 0; s < n_components_; ++s) {
             Count& c = count_[s];
             const double from = worth_from(r_.model.arrays.n_labels, c.branches);
-            out[at(s)] = c.open && share(c.near, c.sampled) >= from;
+            out[at(s)] = c.always || (c.open && share(c.near, c.sampled) >= from);
             if (!c.branches &&
                 share(c.local, c.all_asked() ? c.size : c.sampled) >= from + kPlenty) {
                 out[at(s)] = c.open;
@@ -141,6 +141,7 @@ class Sample {
         int64_t size = 0, sampled = 0, local = 0, near = 0;
         bool branches = false;  // some variable has three neighbours
         bool open = true;
+        bool always = false;                          // islands, whatever they cost
         int64_t islands = 0;                          // likely ones among the sampled
         std::atomic<int64_t> likely[2] = {{0}, {0}};  // that count: others, likely islands
         // Are all variables of a path asked for their modes, and not a sample?
@@ -164,7 +165,10 @@ class Sample {
         }
         for (int64_t s = 0; s < n_components_; ++s) {
             Count& count = count_[s];
-            if (count.branches || count.size == 0) continue;
+            const int64_t K = r_.model.arrays.n_labels;
+            count.always = !may_lack_islands(K, count.size, count.branches);
+            if (count.always) count.open = false;
+            if (!count.open || count.branches || count.size == 0) continue;
             path.assign(trees_ ? at(count.size) : 0, start[at(s)]);
             for (size_t k = 1; k < path.size(); ++k) {
                 scores_.each_edge(path[k - 1], [&](int64_t, int64_t other, bool) {
@@ -175,6 +179,10 @@ class Sample {
                 return trees_ ? path[at(k)] : start[at(s)] + k;
             };
             count.open = scores_.may_be(count.size, variable, lists.list[0]);
+            if (K < kLeastLabels) {
+                count.always = count.open;
+                count.open = false;
+            }
         }
     }
     // Has `f` add variables to lists; g(variable, state) for each.

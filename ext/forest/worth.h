@@ -32,12 +32,19 @@ struct LikelyRule {
     bool exactly;  // a mode is what the machine of islands takes for one
 };
 
-// Models of fewer labels have islands whatever they cost: calls are short, and "how far do islands
-// get?" is asked of small models.
+// Models of fewer labels have islands whatever they cost, but for long paths: calls are short, and
+// "how far do islands get?" is asked of small models.
 constexpr int64_t kLeastLabels = 32;
 // Those that are longer do not lie beside others, but in stretches of their own up to so many
 // labels: with more, the machine of islands on two cores is as fast.
 constexpr int64_t kLongestLane = 4096, kMostInStretches = 5;
+
+// May a component be answered exactly instead? A long path of few labels is cut into chunks that
+// lie side by side then, and islands cost a multiple of that: it has some where many of its
+// variables are likely ones.
+constexpr bool may_lack_islands(int64_t n_labels, int64_t size, bool branches) {
+    return n_labels >= kLeastLabels || (n_labels > 1 && !branches && size > kLongestLane);
+}
 
 // The share of variables that count from which a component is worth islands: a full message saved
 // is worth K^2, a variable with islands costs a multiple of K, and where a component branches more,

@@ -152,15 +152,8 @@ def test_neither_others_nor_threads_nor_the_root_show(seed: int) -> None:
             own[0] += more["start"]
             own[-1] += more["end"]
         for root in (0, len(own) - 1, len(own) // 2):
-            i = np.arange(len(own))
-            parent = np.where(i < root, i + 1, i - 1)
-            parent[root] = -1
-            # A table runs from the parent to the child: turned where that is backwards.
-            if root == 0:
-                tree = vs.Tree(parent, own, table)
-            else:
-                tree = vs.Tree(parent, own, np.stack([table, table.T]),
-                               edge_type=(i < root).astype(int))  # fmt: skip
+            path = np.arange(-1, len(own) - 1)
+            tree = vs.Tree(path, own, table) if root == 0 else turned(own, table, root)
             r = vs.infer(tree, zeta=0.9)
             assert np.array_equal(r.islands, alone.islands)
             np.testing.assert_allclose(r.marginals, alone.marginals, atol=1e-12)
@@ -183,8 +176,76 @@ def test_masks_and_tables_of_edges() -> None:
     assert (r.islands >= 0).mean() > 0.9
 
 
+def turned(unary: np.ndarray, table: np.ndarray, root: int) -> vs.Tree:
+    """Return a path as a tree with this root."""
+    i = np.arange(len(unary))
+    parent = np.where(i < root, i + 1, i - 1)
+    parent[root] = -1
+    # A table runs from the parent to the child: turned where that is backwards.
+    tables = np.stack([table, table.T])
+    return vs.Tree(parent, unary, tables, edge_type=(i < root).astype(int))
+
+
+@pytest.mark.simd
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("k", [2, 5, 9, 31])
+def test_long_paths_of_few_labels_have_many_islands_or_none(k: int, dtype: str) -> None:
+    """Exact inference is the faster; neither the way it is written nor what is beside it shows."""
+    rng = np.random.default_rng(k)
+    n = 4097
+    for peaked, method in ((0.0, "exact"), (0.3, "exact"), (0.7, "islands")):
+        unary, table = (x.astype(dtype) for x in scores(n, peaked, rng, k))
+        unary /= 2
+        table /= 2
+        chain = vs.Chain(unary, table)
+        r = vs.infer(chain, zeta=0.9)
+        assert r.method == method
+        assert ("too few likely islands" in r.reason) == (method == "exact")
+        assert r.stats["sequences_without_islands"] == (method == "exact")
+        if method == "exact":
+            exact = vs.infer(chain)
+            assert np.array_equal(r.marginals, exact.marginals)
+            assert np.array_equal(r.log_z, exact.log_z)
+        for root in (0, n // 3, n - 1):
+            tree = vs.infer(turned(unary, table, root), zeta=0.9)
+            assert np.array_equal(tree.islands, r.islands)
+            assert tree.method == r.method
+        short, _ = scores(100, 1.0, rng, k)
+        rows = np.concatenate([short.astype(dtype), unary, unary[:4096]])
+        beside = vs.Chain(rows, table, lengths=[100, n, 4096])
+        for threads in (1, 2, 8):
+            more = vs.infer(beside, zeta=0.9, threads=threads)
+            assert np.array_equal(more.islands[100 : 100 + n], r.islands)
+            assert np.array_equal(more.marginals[100 : 100 + n], r.marginals)
+            assert (more.islands[:100] >= 0).any()  # shorter ones always have islands
+            assert more.stats["sequences_without_islands"] == (method == "exact")
+
+
+def test_long_paths_of_few_labels_ask_masks_ends_and_no_tables() -> None:
+    """Masks and ends count as scores do, and tables of edges or listed ones are never asked."""
+    rng = np.random.default_rng(5)
+    n, k = 5000, 4
+    flat = np.zeros((n, k))
+    allowed = np.zeros((n, k), dtype=bool)
+    allowed[np.arange(n), rng.integers(0, k, n)] = True
+    table = rng.normal(size=(k, k))
+    assert vs.infer(vs.Chain(flat, table), zeta=0.9).method == "exact"
+    assert (vs.infer(vs.Chain(flat, table, allowed=allowed), zeta=0.9).islands >= 0).all()
+    ends = {"start": np.array([9.0, 0, 0, 0]), "end": np.array([0, 9.0, 0, 0])}
+    assert vs.infer(vs.Chain(flat, table, **ends), zeta=0.9).method == "exact"
+    tables = rng.normal(size=(n - 1, k, k))
+    assert vs.infer(vs.Chain(flat, tables), zeta=0.9).method == "exact"
+    peaked, _ = scores(n, 0.9, rng, k)
+    assert vs.infer(vs.Chain(peaked, tables), zeta=0.9).method == "islands"
+    one = vs.infer(vs.Chain(np.zeros((n, 1)), np.zeros((1, 1))), zeta=0.9)
+    assert (one.islands == 0).all()
+    star = np.zeros(n, dtype=int)
+    star[0] = -1
+    assert vs.infer(vs.Tree(star, flat, table), zeta=0.9).method == "islands"
+
+
 def test_small_label_sets_always_have_islands() -> None:
-    """With fewer than 32 labels nothing is chosen."""
+    """With fewer than 32 labels nothing is chosen, but for long paths."""
     unary, table = scores(100, 0.1, np.random.default_rng(8), k=31)
     r = vs.infer(vs.Chain(unary, table), zeta=0.9)
     assert r.method == "islands"
