@@ -94,7 +94,9 @@ class PathCall : public ForestCall {
   private:
     bool pass() override;
     bool best() override;
-    void exact(const std::vector<int64_t>& some, bool may_cut);
+    // `left`: gets those that are not cut, in place of an answer.
+    void exact(const std::vector<int64_t>& some, bool may_cut,
+               std::vector<int64_t>* left = nullptr);
     // Longest first (ties: lowest index), by counting where lengths are ordinary.
     std::vector<int64_t> by_length(const std::vector<int64_t>& order) const;
     // Puts those of the order that are cut in front, as probes of them say.
@@ -126,9 +128,16 @@ class PathCall : public ForestCall {
         }
     }
     bool n_best(PathPass& p);  // false: no memory
-    void sample(const std::vector<int64_t>& some, bool may_cut);
-    // Returns the sequences that are not cut after all.
-    std::vector<int64_t> join_samples(PathPass& p, const Cuts& cuts);
+    // From messages one way, in chunks: as far as these know their own error; of sequences whose
+    // messages a pass both ways has proved right; or from those of whole sequences.
+    enum class Draw { kAlone, kProved, kWhole };
+    void sample(const std::vector<int64_t>& some, Draw by);
+    // `unknown`: gets sequences that are not drawn, since their messages do not know their error.
+    void draw(std::vector<int64_t>& order, Draw by, std::vector<int64_t>& unknown);
+    // Takes out, and returns, those whose forward messages a pass both ways proves right.
+    std::vector<int64_t> take_proved(std::vector<int64_t>& open);
+    // Returns the sequences that are not cut after all; `unknown`: see draw().
+    std::vector<int64_t> join_samples(PathPass& p, const Cuts& cuts, std::vector<int64_t>& unknown);
     void find_islands();
     // Those of few labels that go side by side, or, if `alone`, in stretches; `order` keeps the
     // others.

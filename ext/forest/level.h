@@ -40,6 +40,7 @@ struct PathPass : Pass {
     // messages at its end.
     int64_t* into = nullptr;
     void* tails = nullptr;
+    bool proved = false;  // their forward messages are right, as a pass both ways has told
     // The latest sequence of which a chunk did not go well, or -1: the rest of it is in vain.
     std::atomic<int64_t>* in_vain = nullptr;
     Counts* counts = nullptr;  // of islands side by side: of each sequence of the order

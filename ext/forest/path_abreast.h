@@ -48,6 +48,7 @@ class Abreast {
     // lanes[0..m), at most N. False: no memory.
     bool open(Lane<D>* lanes, int m, const Wanted<D>& wanted, const D& d, vs::Scratch& scratch) {
         const Keep keep = keep_ = wanted.keep;
+        proved_ = wanted.proved;
         if (wanted.edges) edges_.open(*wanted.edges, lanes, m);
         if (wanted.energies && !energies_.open(wanted.depth, wanted.energies, d.K, scratch)) {
             return false;
@@ -79,8 +80,7 @@ class Abreast {
                tables_.open(d, rows_, keep != Keep::kNothing, energies_.on(), scratch) && y_ &&
                row_ && lane_row_ && (kept_ != nullptr) == (keep != Keep::kNothing);
     }
-    // Whether all went well in lane r.
-    bool well(int r) const { return well_[r]; }
+    bool well(int r) const { return well_[r]; }  // whether all went well in lane r
     // Forward messages of position i (K, N), where they are kept; tables of the edges into it.
     const T* kept(int64_t i) const { return kept_ + i * step_; }
     const T* kept_table(int64_t i) const { return i < rows_ ? tables_.kept(i) : nullptr; }
@@ -343,7 +343,7 @@ class Abreast {
         s.shift.rest = forward_.rest[r];
         s.scale = static_cast<double>(forward_.exponents[r]);
         s.edge_shift = {forward_.edges[r], forward_.edges_rest[r]};
-        well_[r] = kept_range(r) && !(forward_.touched[r] > T(0));
+        well_[r] = kept_range(r) && (proved_ || !(forward_.touched[r] > T(0)));
     }
 
     bool kept_range(int r) const { return exponent_of(forward_.lowest[r]) > D::kLowest; }
@@ -488,8 +488,8 @@ class Abreast {
     In* to_[N];                // rows of marginals, or null
     EdgesBeside<D> edges_;
     EnergiesBeside<D> energies_;
-    Beside<D> beside_;        // or what they are compared with
-    bool row_plain_ = false;  // nothing has been forbidden in this row
+    Beside<D> beside_;                         // or what they are compared with
+    bool row_plain_ = false, proved_ = false;  // nothing is forbidden in this row; see Wanted
     bool well_[N];
     unsigned scaled_[D::kEvery];  // the lanes whose backward messages are scaled, by position
     ForwardSums<D> forward_;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "forest/call.h"
 
@@ -34,7 +35,7 @@ bool PathCall::pass() {
     if (islands_) {
         find_islands();
     } else if (r_.size > 0) {
-        sample(order_, true);
+        sample(order_, Draw::kAlone);
     } else {
         exact(order_, true);
     }
@@ -70,9 +71,14 @@ void PathCall::show() {
     pool().show_plan(through(p.tasks.view("exact"), order), threads_for(p.nanoseconds, r_.threads));
 }
 
-void PathCall::exact(const std::vector<int64_t>& some, bool may_cut) {
+void PathCall::exact(const std::vector<int64_t>& some, bool may_cut, std::vector<int64_t>* left) {
     std::vector<int64_t> order = by_length(some);
     const Cuts cuts = may_cut ? cut_messages(order) : Cuts();
+    if (left) {
+        const auto first = order.begin() + static_cast<int64_t>(cuts.end.size());
+        left->assign(first, order.end());
+        order.erase(first, order.end());
+    }
     const ForestPlan whole = plan(order, cuts, arithmetic_);
     const Tasks& tasks = whole.tasks;
     const int64_t n_split = static_cast<int64_t>(whole.n_split);
@@ -110,15 +116,53 @@ void PathCall::exact(const std::vector<int64_t>& some, bool may_cut) {
     split(Verb::kPathClose);
     const std::vector<int64_t> uncut = join(p, cuts, whole, sums, kk);
     if (r_.expectations) add_expectations(sums, kk);
-    if (!uncut.empty() && !control_.stop.load()) exact(uncut, false);
+    if (left) {
+        left->insert(left->end(), uncut.begin(), uncut.end());
+    } else if (!uncut.empty() && !control_.stop.load()) {
+        exact(uncut, false);
+    }
 }
 
-void PathCall::sample(const std::vector<int64_t>& some, bool may_cut) {
-    std::vector<int64_t> order = by_length(some);
+std::vector<int64_t> PathCall::take_proved(std::vector<int64_t>& open) {
+    std::vector<int64_t> unknown(open), proved;
+    for (int64_t s : unknown) status_[at(s)] = kWiden;
+    const int64_t size = std::exchange(r_.size, 0);
+    exact(unknown, true, &open);
+    r_.size = size;
+    for (int64_t s : open) status_[at(s)] = kWiden;
+    open.clear();
+    for (int64_t s : unknown) {
+        const bool well = status_[at(s)] == kOk;
+        (well ? proved : open).push_back(s);
+        if (well) control_.done.fetch_sub(length(c_, s));
+    }
+    return proved;
+}
+
+void PathCall::sample(const std::vector<int64_t>& some, Draw by) {
+    std::vector<int64_t> order = by_length(some), open;
     // A table held at its floor may be felt in float32: messages one way do not tell. Tasks find
     // out where each edge has a table.
-    const bool alone = c_.per_edge || !(is_single(arithmetic_) && packing_[0].floored);
-    const Cuts cuts = may_cut && alone ? cut_messages(order) : Cuts();
+    if (by == Draw::kAlone && !c_.per_edge && is_single(arithmetic_) && packing_[0].floored) {
+        const auto is_cut = [&](int64_t s) {
+            return cut_rule().least >= 0 && length(c_, s) >= cut_rule().least;
+        };
+        const auto middle = std::stable_partition(order.begin(), order.end(), is_cut);
+        open.assign(order.begin(), middle);
+        order.erase(order.begin(), middle);
+        by = Draw::kWhole;
+    }
+    if (!order.empty()) draw(order, by, open);
+    if (open.empty() || control_.stop.load()) return;
+    if (by == Draw::kProved) return sample(open, Draw::kWhole);
+    const std::vector<int64_t> proved = take_proved(open);
+    if (control_.stop.load()) return;
+    if (!proved.empty()) sample(proved, Draw::kProved);
+    if (!open.empty() && !control_.stop.load()) sample(open, Draw::kWhole);
+}
+
+void PathCall::draw(std::vector<int64_t>& order, Draw by, std::vector<int64_t>& unknown) {
+    const Cuts cuts = by == Draw::kWhole ? Cuts() : cut_messages(order);
     const bool abreast = c_.n_labels <= (c_.per_edge ? kAbreastEdges : kAbreast32);
     const int64_t together = abreast ? sequences_together(c_, false) : 4;
     const ForestPlan whole = plan_samples(c_, order, cuts, r_.threads, together, r_.size);
@@ -132,6 +176,7 @@ void PathCall::sample(const std::vector<int64_t>& some, bool may_cut) {
     p.chunk_end = ends.data();
     p.cut_rows = rows.data();
     p.into = into.data();
+    p.proved = by == Draw::kProved;
     std::atomic<int64_t> in_vain{-1};
     p.in_vain = &in_vain;
     const int64_t tails = static_cast<int64_t>(ends.size()) * kTailRows * c_.n_labels;
@@ -144,8 +189,8 @@ void PathCall::sample(const std::vector<int64_t>& some, bool may_cut) {
             level().run(&p, {Verb::kPathSample, whole.tasks.kind(task), whole.tasks.item(task),
                              worker, nullptr});
         });
-    const std::vector<int64_t> uncut = join_samples(p, cuts);
-    if (!uncut.empty() && !control_.stop.load()) sample(uncut, false);
+    std::vector<int64_t> uncut = join_samples(p, cuts, unknown);
+    if (!uncut.empty() && !control_.stop.load()) draw(uncut, Draw::kWhole, unknown);
 }
 
 }  // namespace vs

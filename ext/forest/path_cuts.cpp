@@ -144,20 +144,23 @@ std::vector<int64_t> PathCall::join(PathPass& p, const Cuts& cuts, const ForestP
     return uncut;
 }
 
-std::vector<int64_t> PathCall::join_samples(PathPass& p, const Cuts& cuts) {
+std::vector<int64_t> PathCall::join_samples(PathPass& p, const Cuts& cuts,
+                                            std::vector<int64_t>& unknown) {
     std::vector<int64_t> uncut;
     each_cut(p, cuts, [&](int64_t s, int64_t first, int64_t last) {
         const auto well = [&] {
             return std::all_of(p.chunk_end + first, p.chunk_end + last,
                                [](const ChunkEnd& e) { return e.status == kOk; });
         };
-        const bool joined = well() && compare(p, first, last, Verb::kPathSampleCompare,
-                                              Verb::kPathSampleAgain) != Joined::kApart;
+        const bool known = well();
+        const bool joined = known && compare(p, first, last, Verb::kPathSampleCompare,
+                                             Verb::kPathSampleAgain) != Joined::kApart;
         if (joined && well()) {
             status_[at(s)] = kOk;
             return;
         }
-        uncut.push_back(s);  // whole sequences know what to do where something is the matter
+        // Whole sequences know what to do where something is the matter.
+        (known || p.proved ? uncut : unknown).push_back(s);
         for (int64_t i = first; i < last; ++i) {
             const Chunk& part = cuts.chunk[at(i)];
             if (p.chunk_end[i].status == kOk) control_.done.fetch_sub(part.last - part.first);

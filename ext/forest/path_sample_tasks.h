@@ -106,6 +106,7 @@ class SampleTasks {
     }
 
     bool knows(int64_t item) const {
+        if (pass_->proved) return true;
         if (chunks_) {
             const vs::Chunk& part = pass_->chunk[item];
             const int64_t edge = c_.edge[part.sequence];
@@ -114,6 +115,8 @@ class SampleTasks {
         const int64_t s = pass_->order[item];
         return know_alone(d_, c_.edge[s], c_.edge[s + 1]);
     }
+    // Are floors nothing beside the last forward message?
+    bool ends_well(const Lane<D>& s) const { return pass_->proved || s.log_end > D::kLeastEnd; }
     // Moves items whose forward messages know their own error to the front; returns how many.
     int know_first(int64_t* item, int m) const {
         int64_t other[vs::kMostTogether];
@@ -209,7 +212,7 @@ class SampleTasks {
         Abreast<D> group;
         DrawsAbreast<D> draws;
         if (!draws.open(d_, DrawsBy::kColumns, scratch_) ||
-            !group.open(lanes, m, Wanted<D>{keep}, d_, scratch_) ||
+            !group.open(lanes, m, Wanted<D>{keep, pass_->proved}, d_, scratch_) ||
             (c_.per_edge && !group.kept_table(0))) {
             return true;
         }
@@ -218,7 +221,7 @@ class SampleTasks {
         for (int r = 0; r < m; ++r) {
             if (keep == Keep::kBoth) require_little_added(lanes[r]);
             well[r] = group.well(r) && lanes[r].status == vs::kOk &&
-                      (keep == Keep::kBoth || lanes[r].log_end > D::kLeastEnd);
+                      (keep == Keep::kBoth || ends_well(lanes[r]));
         }
         if (!draw_beside(group, draws, to, well, m, longest)) return false;
         if (chunks_ && !keep_tails(group, to, item, well, m)) {
@@ -337,10 +340,11 @@ class SampleTasks {
             return false;
         }
         const bool alone = alone_;
-        if (alone && !engine_.group_forward(lanes, m, Role::kPass)) return false;
+        const Role role = pass_->proved ? Role::kStore : Role::kPass;
+        if (alone && !engine_.group_forward(lanes, m, role)) return false;
         for (int r = 0; r < m; ++r) {
             Lane<D>& s = lanes[r];
-            if (alone && s.status == vs::kOk && !(s.log_end > D::kLeastEnd)) s.status = vs::kWiden;
+            if (alone && s.status == vs::kOk && !ends_well(s)) s.status = vs::kWiden;
             if (alone && s.status != vs::kWiden) continue;
             if (chunks_) {
                 s.status = vs::kWiden;

@@ -14,6 +14,7 @@ enum class Keep { kNothing, kForward, kBoth };
 template <class D>
 struct Wanted {
     Keep keep;
+    bool proved = false;  // forward messages are known to be right, whatever floors there are
     const vs::Comparison* compared = nullptr;  // with what marginals are, which are not kept then
     const EdgeSink<D>* edges = nullptr;        // keeps what answers about edges are made of
     double* energies = nullptr;                // as those of Request, made with `depth`

@@ -46,6 +46,13 @@ def kinds(model: vs.Chain, size: int = 1) -> list[set[int]]:
     return [set(p.kind) for p in run if p.label == "sample"]
 
 
+def kinds_of_last(model: vs.Chain) -> set[int]:
+    """Return the kinds of tasks in the last plan of a call."""
+    with record() as run:
+        vs.sample(model, 1, 0)
+    return set(run[-1].kind)
+
+
 def between(unary: np.ndarray, table: np.ndarray, states: np.ndarray) -> np.ndarray:
     """Return the sums of weights before and up to each state, divided by all: (2, n).
 
@@ -219,6 +226,69 @@ def test_scores_that_need_logarithms(rng: np.random.Generator, dtype: type) -> N
     x = vs.sample(model, 2, 1, threads=2)
     assert_same_bits(x, uncut(model, 2, 1))
     assert_same_bits(x, vs.sample(model, 2, 1, threads=1))
+
+
+def closed(rng: np.random.Generator, k: int, low: float) -> np.ndarray:
+    """Return a table in which nothing leads to label 0, nothing away from the last one."""
+    table = rng.normal(size=(k, k))
+    table[:, 0] = table[-1] = table[1, 2 % k] = low
+    return table
+
+
+@pytest.mark.parametrize("low", [-40.0, -1e4])
+@pytest.mark.parametrize("k", [3, 5, 20, 49, 70])
+def test_low_scores_in_place_of_minus_infinity(
+    rng: np.random.Generator, dtype: type, k: int, low: float
+) -> None:
+    """A pass both ways over the chunks tells that floors are nothing; then they are drawn."""
+    n = 6000
+    model = vs.Chain(rng.normal(size=(n, k)).astype(dtype), closed(rng, k, low).astype(dtype))
+    assert kinds_of_last(model) == {Kind.CHUNKS}
+    with record() as run:
+        vs.sample(model, 2, 1)
+    known = dtype is np.float64 and low == -40.0  # messages one way know enough then
+    assert [p.label for p in run if p.label == "exact"] == ([] if known else ["exact"])
+    u = rng.random((2, n))
+    x = vs.sample(model, 2, Given(u), threads=1)
+    assert_drawn(model, u, x)
+    for threads in (2, 3, 8):
+        assert_same_bits(vs.sample(model, 2, Given(u), threads=threads), x)
+    if dtype is np.float64:
+        assert_same_bits(x, uncut(model, 2, Given(u)))
+
+
+@pytest.mark.parametrize("low", [-40.0, -300.0, -1e4])
+def test_low_scores_that_are_felt(rng: np.random.Generator, dtype: type, low: float) -> None:
+    """A chain that has to take what is nearly forbidden is drawn as a whole, others are not."""
+    n = 5000
+    table = closed(rng, 4, low).astype(dtype)
+    unary = rng.normal(size=(2 * n + 50, 4)).astype(dtype)
+    unary[2000:2003, 1:] = 8 * low
+    model = vs.Chain(unary, table, [n, n, 50])
+    seen: list[tuple[float, float]] = []
+    x = vs.sample(model, 3, 1, threads=2, progress=lambda *at: seen.append(at))
+    assert (x[:, 2000:2003] == 0).all()
+    assert seen[-1][0] == seen[-1][1]
+    assert_same_bits(x, vs.sample(model, 3, 1, threads=1))
+    u = rng.random((3, 2 * n + 50))
+    if dtype is np.float64:
+        assert_same_bits(vs.sample(model, 3, Given(u)), uncut(model, 3, Given(u)))
+    alone = vs.Chain(unary[n : 2 * n], table)
+    together = vs.sample(model, 3, Given(u))[:, n : 2 * n]
+    assert_same_bits(vs.sample(alone, 3, Given(u[:, n : 2 * n].copy())), together)
+
+
+def test_low_scores_of_each_edge(rng: np.random.Generator, dtype: type) -> None:
+    n, k = 5000, 5
+    tables = rng.normal(size=(n - 1, k, k))
+    tables[:, :, 0] = tables[:, -1] = -1e4
+    model = vs.Chain(rng.normal(size=(n, k)).astype(dtype), tables.astype(dtype))
+    assert kinds_of_last(model) == {Kind.CHUNKS}
+    u = rng.random((2, n))
+    x = vs.sample(model, 2, Given(u), threads=2)
+    assert_same_bits(x, vs.sample(model, 2, Given(u), threads=1))
+    if dtype is np.float64:
+        assert_same_bits(x, uncut(model, 2, Given(u)))
 
 
 @pytest.mark.parametrize("size", [1, 4])
