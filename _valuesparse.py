@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import sys
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -78,18 +79,47 @@ class _Closed(io.TextIOBase):
         raise OSError(errno.EBADF, "the standard output is closed")
 
 
+class _Output(io.FileIO):
+    """The standard output, which errors name."""
+
+    def write(self, data: Any, /) -> int | None:  # type: ignore[override]
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = "the standard output"
+            raise
+
+
 def _prepare_streams() -> None:
-    """Put something in the place of streams that are closed, and of the one of notes.
+    """Put something in the place of streams that are closed, and of those of answers and notes.
 
     A character that the encoding of the standard output lacks is written by its number.
     """
     if sys.stdout is None:
         sys.stdout = _Closed()
+    _name_output()
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
     if not isinstance(sys.stderr, Unheard):
         stream = io.StringIO() if sys.stderr is None else sys.stderr
         sys.stderr = cast("IO[str]", Unheard(stream))
+
+
+def _name_output() -> None:
+    """Have errors of the standard output say that they are; of terminals and on Windows, not."""
+    old = sys.stdout
+    # Type by type: pytest and others put their own here.
+    if os.name == "nt" or old is not sys.__stdout__ or type(old) is not io.TextIOWrapper:
+        return
+    raw: Any = getattr(old.buffer, "raw", old.buffer)  # the latter where nothing is buffered
+    if type(raw) is not io.FileIO or old.isatty():
+        return
+    old.flush()
+    new: Any = _Output(raw.fileno(), "wb", closefd=False)
+    sys.stdout = io.TextIOWrapper(
+        new if raw is old.buffer else io.BufferedWriter(new), old.encoding, old.errors,
+        line_buffering=old.line_buffering, write_through=old.write_through,
+    )  # fmt: skip
 
 
 def _say_error(error: OSError) -> None:

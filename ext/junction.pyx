@@ -49,7 +49,7 @@ cdef extern from "junction/few.h" namespace "vs::junction" nogil:
 
 cdef extern from "junction/cliques.h" namespace "vs::junction" nogil:
     cdef cppclass Cliques "vs::junction::CliqueTree":
-        vector[Set] clique, separator
+        vector[Set] clique
         vector[int32_t] parent
 
 

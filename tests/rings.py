@@ -12,9 +12,6 @@ from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-#: Circles that are still there; one that goes has to leave this list.
-KNOWN: set[frozenset[str]] = set()
-
 #: Folders that a file of each folder may import, beside its own and those that need no other.
 BELOW = {
     "factors": set(),
@@ -96,14 +93,10 @@ def upward(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def wrong(root: Path) -> list[str]:
-    """Return what is wrong with the imports of the package in a folder, but for what is known."""
-    known = {frozenset(f"valuesparse.{name}" for name in circle) for circle in KNOWN}
+    """Return what is wrong with the imports of the package in a folder."""
     found = circles(graph_of(root, "valuesparse"))
-    lines = [f"these import each other: {', '.join(sorted(circle))}" for circle in found - known]
-    lines += [f"no such circle any more: {', '.join(sorted(circle))}" for circle in known - found]
-    for edge in upward(root):
-        if frozenset(edge) not in known:
-            lines.append(f"{edge[0]} imports {edge[1]}, which lies above it")
+    lines = [f"these import each other: {', '.join(sorted(circle))}" for circle in found]
+    lines += [f"{name} imports {other}, which lies above it" for name, other in upward(root)]
     return sorted(lines)
 
 

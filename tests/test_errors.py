@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 import threading
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -156,6 +157,91 @@ def test_after_an_error_all_is_well(model: vs.Chain) -> None:
         with pytest.raises(ValueError, match="zeta"):
             vs.infer(model, zeta=7)
         np.testing.assert_array_equal(vs.infer(model, threads=2).marginals, want)
+
+
+# ------------------------------------------------------------------------- what stands for nothing
+
+
+def some_graph() -> vs.FactorGraph:
+    graph = vs.FactorGraph([2, 2])
+    graph.add([0, 1], np.eye(2))
+    return graph
+
+
+def some_plan() -> vs.schedule.Plan:
+    return vs.schedule.plan(vs.Chain(np.zeros((6, 3)), np.zeros((3, 3))))
+
+
+NUMBERS, HUGE = np.zeros(2), 10**30
+LEARNING, PARSING, SCHEDULE = vs.learning, vs.parsing, vs.schedule
+SENTENCE = PARSING.Sentence(["a", "b"], heads=[2, 0], labels=["x", "root"])
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("method", lambda: vs.infer(some_graph(), method=NUMBERS)),
+        ("method", lambda: vs.decode(some_graph(), method=NUMBERS)),
+        ("frame", lambda: vs.sample(some_graph(), 2, 0, frame=NUMBERS)),
+        ("frame", lambda: vs.JunctionTree(some_graph()).sample(2, 0, frame="no")),
+        ("evidence", lambda: vs.JunctionTree(some_graph()).log_z(NUMBERS)),
+        ("effort", lambda: vs.JunctionTree(some_graph(), effort="x")),
+        ("effort", lambda: vs.JunctionTree(some_graph(), effort=np.inf)),
+        ("seed", lambda: vs.JunctionTree(some_graph(), seed=HUGE)),
+        ("sparse", lambda: vs.infer(infeasible("none")).expectations(sparse="no")),
+        ("labels", lambda: vs.infer(infeasible("none")).to_frame(labels=5)),
+        ("exact", lambda: vs.bounds.log_z(some_graph(), exact="no")),
+        ("methods", lambda: vs.bounds.log_z(some_graph(), methods=5)),
+        ("methods", lambda: vs.bounds.log_z(some_graph(), methods=[NUMBERS])),
+        ("kind", lambda: vs.bounds.preconditioner(some_graph(), NUMBERS)),
+        ("graph", lambda: vs.inference.trw_dual_bound("x")),
+        ("exhaustive", lambda: vs.relax(some_graph(), exhaustive={})),
+        ("plan", lambda: SCHEDULE.simulate(5, 2)),
+        (r"plan\[0\]", lambda: SCHEDULE.simulate("x", 2)),
+        ("cores", lambda: SCHEDULE.simulate(some_plan(), HUGE)),
+        ("costs", lambda: some_plan().path_costs("x")),
+        ("costs", lambda: some_plan().path_costs(NUMBERS)),
+        ("record", lambda: SCHEDULE.Plan.of("x")),
+        ("serial", lambda: SCHEDULE.record(serial="no")),
+        ("beta", lambda: LEARNING.Aggressive(NUMBERS)),
+        ("gamma", lambda: LEARNING.Aggressive(gamma="x")),
+        ("longest", lambda: LEARNING.Aggressive(longest=None)),
+        ("kind", lambda: LEARNING.PassiveAggressive(NUMBERS)),
+        ("error_sensitive", lambda: LEARNING.PassiveAggressive(error_sensitive="no")),
+        ("n_weights", lambda: LEARNING.Arow(-1)),
+        ("n_weights", lambda: LEARNING.Arow(1.5)),
+        ("n_weights", lambda: LEARNING.Arow(HUGE)),
+        ("variance", lambda: LEARNING.Arow(2, variance="x")),
+        ("linesearch", lambda: LEARNING.Lbfgs(max, NUMBERS, linesearch=NUMBERS)),
+        (r"gold\[0\]", lambda: PARSING.evaluate([1], [1])),
+        ("gold", lambda: PARSING.evaluate(5, [SENTENCE])),
+        (r"system\[0\]", lambda: PARSING.evaluate([SENTENCE], np.zeros((2, 2)))),
+        ("confidence", lambda: PARSING.Sentence(["a"], confidence="x")),
+        ("forms", lambda: PARSING.Sentence(np.zeros((2, 2)))),
+        ("format", lambda: PARSING.Sentence(["a"], format=NUMBERS)),
+        ("progress", lambda: PARSING.train("not read", progress=5)),
+        ("checkpoint", lambda: PARSING.train("not read", checkpoint=5)),
+        ("ignore", lambda: PARSING.train("not read", ignore=5)),
+        ("features", lambda: PARSING.train("not read", features=NUMBERS)),
+        ("constraint", lambda: PARSING.train("not read", constraint=NUMBERS)),
+        ("constraint", lambda: PARSING.graph(np.zeros((3, 3)), constraint=NUMBERS)),
+        ("variables", lambda: vs.factors.Tree([(0, 1)], 5)),
+        ("labels", lambda: vs.crf.constraints(5, "BIO")),
+        ("scheme", lambda: vs.crf.constraints(["O"], "x")),
+        ("yseq", lambda: vs.crf.Trainer().append([["a"]], 5)),
+        ("xseqs", lambda: vs.io.CrfsuiteModel(["A"], ["x"], [[0]], [[1]]).chain(5)),
+        ("evidence", lambda: vs.read_uai(b"MARKOV 1 2 1 1 0 2 0.5 0.5", evidence=-1)),
+        ("kind", lambda: vs.write_uai(some_graph(), "not written", kind=NUMBERS)),
+    ],
+)
+def test_what_is_no_value_is_named(name: str, call: Callable[[], object]) -> None:
+    with pytest.raises((ValueError, TypeError, MemoryError), match=rf"(?<!\w){name}(?!\w)"):
+        call()
+
+
+def test_blocks_of_edges_may_be_larger_than_any() -> None:
+    model = vs.SecondOrderChain(np.zeros((4, 2)), np.zeros((2, 2, 2)))
+    assert [len(part) for part in vs.infer(model).iter_pairwise(block=HUGE)] == [3]
 
 
 # ------------------------------------------------------------------------------- infeasible models

@@ -1,4 +1,4 @@
-"""No call of NumPy whose thread ends the process when the interpreter ends meanwhile."""
+"""No call that may end the process: of NumPy at the interpreter's end, of JSON on a small stack."""
 
 from __future__ import annotations
 
@@ -37,3 +37,20 @@ def test_none_is_called() -> None:
         for line in hazards(ast.parse(path.read_text("utf-8")))
     ]
     assert found == []
+
+
+def test_one_file_calls_the_json_parser_of_python() -> None:
+    """It uses the stack of the thread: `parse_json` looks at the depth first."""
+    parsers = {"load", "loads", "JSONDecoder"}
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if (isinstance(node, ast.ImportFrom) and node.module == "json")
+        or (
+            isinstance(node, ast.Attribute)
+            and node.attr in parsers
+            and ast.unparse(node.value) == "json"
+        )
+    }
+    assert found == {"io/_json.py"}

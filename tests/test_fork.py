@@ -1,15 +1,16 @@
-"""Modules renew in forked children what belongs to threads, by one function."""
+"""Modules renew by one function what forked children need; attributes hold no lock."""
 
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
 from children import run
 
 import valuesparse
-from valuesparse._fork import renew_in_forks
+from valuesparse._fork import cached_attribute, renew_in_forks
 
 HELD = """
 import os, sys, threading
@@ -69,5 +70,55 @@ def test_modules_register_what_they_renew_in_one_place() -> None:
         path.relative_to(root).as_posix()
         for path in root.rglob("*.py")
         if "register_at_fork" in path.read_text(encoding="utf-8")
+    ]
+    assert found == ["_fork.py"]
+
+
+class Slow:
+    """Computes an attribute, once or while threads wait for each other."""
+
+    def __init__(self, waits: threading.Barrier | threading.Event | None = None) -> None:
+        self.waits = waits
+
+    @cached_attribute
+    def value(self) -> object:
+        """Something new each time."""
+        if self.waits is not None:
+            self.waits.wait(60)
+        return object()
+
+
+def test_an_attribute_is_computed_while_another_thread_computes_one() -> None:
+    """The lock of `functools.cached_property` made a child that was forked meanwhile hang."""
+    over = threading.Event()
+    slow = Slow(over)
+    thread = threading.Thread(target=lambda: slow.value)
+    thread.start()
+    quick = Slow()
+    assert quick.value is quick.value
+    assert "value" not in vars(slow)
+    over.set()
+    thread.join()
+    assert vars(slow)["value"] is slow.value
+    assert isinstance(Slow.value, cached_attribute)
+
+
+def test_threads_that_compute_an_attribute_together_get_the_same() -> None:
+    slow = Slow(threading.Barrier(2))
+    found: list[object] = []
+    threads = [threading.Thread(target=lambda: found.append(slow.value)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [slow.value] * 2
+
+
+def test_no_attribute_has_the_lock_of_functools() -> None:
+    root = Path(valuesparse.__file__).parent
+    found = [
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*.py")
+        if "cached_property" in path.read_text(encoding="utf-8")
     ]
     assert found == ["_fork.py"]

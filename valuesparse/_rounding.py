@@ -27,6 +27,8 @@ import math
 
 __all__ = ["EPS", "down", "engine_margin", "up"]
 
+#: The distance of 1 to the next float64. The sum of k numbers that rounding alone keeps from 1 is
+#: no farther from it than k of these.
 EPS = 2.0**-52
 
 _CONTRACT = 1e-10

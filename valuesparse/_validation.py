@@ -6,7 +6,7 @@ import math
 import numbers
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -19,10 +19,13 @@ __all__ = [
     "ExcessiveError",
     "InitSignature",
     "as_array",
+    "as_choice",
     "as_count",
     "as_flag",
     "as_generator",
     "as_indices",
+    "as_items",
+    "as_iterator",
     "as_lengths",
     "as_potentials",
     "as_reals",
@@ -30,8 +33,10 @@ __all__ = [
     "as_sparse",
     "as_states",
     "excessive",
+    "is_choice",
     "is_frame",
     "is_missing",
+    "is_real",
     "largest_entry",
     "no_frame",
     "require_potentials",
@@ -284,6 +289,31 @@ def as_flag(name: str, value: Any) -> bool:
     raise ValueError(f"{name} must be True or False, not {value!r}")
 
 
+def is_choice(value: Any, options: Collection[str]) -> TypeGuard[str]:
+    """Return whether a value is one of some words; an array is none, whatever it holds."""
+    return isinstance(value, str) and value in options
+
+
+def as_choice(name: str, value: Any, options: Collection[str], verb: str = "got") -> str:
+    """Return one of some words; ValueError that lists them for anything else."""
+    if not is_choice(value, options):
+        raise ValueError(f"{name} must be one of {', '.join(options)}, {verb} {value!r}")
+    return value
+
+
+def as_iterator(name: str, value: Any, what: str = "a sequence") -> Iterator[Any]:
+    """Return an iterator over items; TypeError that names them where there are none."""
+    try:
+        return iter(value)
+    except TypeError:
+        raise TypeError(f"{name} must be {what}, not {type(value).__name__}") from None
+
+
+def as_items(name: str, value: Any, what: str = "a sequence") -> list[Any]:
+    """Return items as a list; TypeError that names them where there are none."""
+    return list(as_iterator(name, value, what))
+
+
 def as_generator(rng: Any) -> np.random.Generator:
     """Return a source of randomness; the error of what is none names `rng`."""
     try:
@@ -332,9 +362,14 @@ def as_indices(name: str, value: Any, n_factors: int) -> npt.NDArray[np.int64]:
     return array
 
 
+def is_real(value: Any) -> TypeGuard[float]:
+    """Return whether a value is one real number, no array of them."""
+    return isinstance(value, numbers.Real)
+
+
 def as_threshold(name: str, value: Any) -> float:
     """Return a number >= 0, no NaN."""
-    if not isinstance(value, numbers.Real) or not _as_float(value) >= 0.0:
+    if not is_real(value) or not _as_float(value) >= 0.0:
         raise ValueError(f"{name} must be a number >= 0, got {value!r}")
     return _as_float(value)
 

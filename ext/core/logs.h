@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace vs {
+
+constexpr double kNever =
+    -std::numeric_limits<double>::infinity();  // the score of what is forbidden
 
 // log(exp(a) + exp(b))
 inline double log_add(double a, double b) noexcept {

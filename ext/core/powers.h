@@ -4,30 +4,27 @@
 #include <cmath>
 #include <cstdint>
 
+#include "core/ln2.h"
 #include "simd/level.h"
 
 namespace VS_NS {
 
-constexpr double kLn2 = 6.93147180559945286227e-01, kLn2Rest = 2.31904681384629955842e-17;
-
 // `bits` ln 2, and what that rounds away.
 VS_INLINE double log_of_power(double bits, double* rest) {
-    const double x = bits * kLn2;
-    *rest = std::fma(bits, kLn2, -x) + bits * kLn2Rest;
+    const double x = bits * vs::kLn2;
+    *rest = std::fma(bits, vs::kLn2, -x) + bits * vs::kLn2Rest;
     return x;
 }
 
 // exp(x) = the returned number times 2^e, to the last digits whatever the size of x: where sums of
 // scores are large, the exponents are added exactly. x lies within +-2 kCarriedSum (problem.h).
 VS_INLINE double power_of(double x, int64_t* e) {
-    constexpr double kLog2e = 1.4426950408889634074;
+    using vs::kLn2, vs::kLn2Rest, vs::kLog2e;
     constexpr double kSmall = 1048576.0, kMost = 4e18;  // a cast of kMost is in range
     double n = std::floor(x * kLog2e);
     if (n > -kSmall && n < kSmall) {
-        // The leading bits of ln 2 times a small whole number are exact.
-        constexpr double kHigh = 6.93147180369123816490e-01, kLow = 1.90821492927058770002e-10;
         *e = static_cast<int64_t>(n);
-        return std::exp((x - n * kHigh) - n * kLow);
+        return std::exp((x - n * vs::kLn2High) - n * vs::kLn2Low);
     }
     // n has been rounded, so that the rest may lie far from [0, ln 2): what it has too much of goes
     // to the exponent as well.

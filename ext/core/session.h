@@ -26,8 +26,8 @@ class Session {
     }
     Scratch* keep() { return keep_.get(); }
     Scratch* temporary() { return temporary_.get(); }
-    // Keeps memory for the next call, 256 MiB of the caller's, as much of all workers' together;
-    // `bytes`: how much that is.
+    // Keeps memory for the next call: 256 MiB of the caller's, and of all workers' together as much
+    // of either kind, or 4 MiB of each worker where they are many; `bytes`: how much that is.
     void trim() {
         constexpr int64_t kKeep = int64_t{256} << 20, kLeast = int64_t{4} << 20;
         const int64_t each = count_ > 0 && kKeep / count_ > kLeast ? kKeep / count_ : kLeast;

@@ -3,8 +3,10 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
+#include "core/ln2.h"
 #include "core/powers.h"
 
 namespace vs {
@@ -20,14 +22,23 @@ struct Wide {
 struct LinearWide {
     using T = Wide;
     static constexpr bool kChecked = false;
+    static constexpr int64_t kBias = 1023;  // of the exponent of a double
     static T zero() { return {}; }
     static T one() { return {1.0, 0}; }
     static bool is_zero(T x) { return x.m == 0.0; }
     static T normal(double m, int64_t e) {
         if (m == 0.0) return {0.0, 0};
-        int shift;
-        const double f = std::frexp(m, &shift);  // f in [0.5, 1)
-        return {2.0 * f, e + shift - 1};
+        uint64_t bits;
+        std::memcpy(&bits, &m, sizeof m);
+        const int64_t shift = static_cast<int64_t>(bits >> 52) - kBias;
+        if (shift == -kBias) {  // below the normal range
+            int by;
+            const double f = std::frexp(m, &by);  // f in [0.5, 1)
+            return {2.0 * f, e + by - 1};
+        }
+        bits -= static_cast<uint64_t>(shift) << 52;
+        std::memcpy(&m, &bits, sizeof m);
+        return {m, e + shift};
     }
     static T mul(T a, T b) { return normal(a.m * b.m, a.e + b.e); }
     static T add(T a, T b) {
@@ -36,7 +47,10 @@ struct LinearWide {
         if (a.e < b.e) std::swap(a, b);
         const int64_t gap = a.e - b.e;
         if (gap > 80) return a;
-        return normal(a.m + std::ldexp(b.m, static_cast<int>(-gap)), a.e);
+        const uint64_t bits = static_cast<uint64_t>(kBias - gap) << 52;
+        double power;  // 2^-gap
+        std::memcpy(&power, &bits, sizeof power);
+        return normal(a.m + b.m * power, a.e);
     }
     static bool less(T a, T b) {
         if (a.m == 0.0 || b.m == 0.0) return a.m == 0.0 && b.m > 0.0;
@@ -50,8 +64,7 @@ struct LinearWide {
         return normal(m, e);
     }
     static double log_of(T x) {
-        return x.m > 0.0 ? std::log(x.m) + 0.693147180559945309417 * static_cast<double>(x.e)
-                         : -INFINITY;
+        return x.m > 0.0 ? std::log(x.m) + kLn2 * static_cast<double>(x.e) : -INFINITY;
     }
     static double share(T x, T total) {
         const Wide r = ratio(x, total);

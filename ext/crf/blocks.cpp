@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <limits>
 
+#include "core/logs.h"
 #include "crf/evaluator.h"
 
 namespace vs::crf {
@@ -69,7 +69,6 @@ void Evaluator::list_pairs() {
         }
         mostly = banned > plain;
     }
-    constexpr double kNever = -std::numeric_limits<double>::infinity();
     pairs_.rest = mostly ? kNever : 0.0;
     pairs_.start.assign(1, 0);
     const auto list = [&](int64_t before, int64_t after, int64_t weight) {

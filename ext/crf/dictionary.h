@@ -15,7 +15,6 @@ class Dictionary {
     int32_t size() const { return static_cast<int32_t>(begin_.size() - 1); }
     const char* name(int32_t id) const { return text_.data() + begin_[id]; }
     int64_t length(int32_t id) const { return begin_[id + 1] - begin_[id]; }
-    int64_t text_size() const { return text_.size(); }
 
     int32_t find(const char* s, int64_t n) const noexcept;
     // The id, new or old; -1 when the dictionary is full. Throws bad_alloc and is then unchanged.

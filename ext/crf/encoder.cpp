@@ -1,7 +1,6 @@
 #include "crf/encoder.h"
 
 #include <algorithm>
-#include <mutex>
 
 namespace vs::crf {
 
@@ -9,7 +8,7 @@ bool Encoder::ids_of(const Items& items, Growth* growth, int32_t* ids) {
     const int64_t n = items.n_attributes();
     bool all = true;
     {
-        std::shared_lock<std::shared_mutex> lock(mutex_);
+        Reading lock(mutex_);
         for (int64_t at = 0; at < n; at += Dictionary::kBlock) {
             names_.look_up(items, at, std::min(n, at + Dictionary::kBlock), ids + at);
         }
@@ -17,7 +16,7 @@ bool Encoder::ids_of(const Items& items, Growth* growth, int32_t* ids) {
     if (!growth) return true;
     for (int64_t i = 0; i < n && all; ++i) all = ids[i] >= 0;
     if (all) return true;
-    std::unique_lock<std::shared_mutex> lock(mutex_);
+    Writing lock(mutex_);
     if (growth->from < 0) growth->from = names_.size();
     if (growth->to >= 0 && growth->to != names_.size()) growth->alone = false;
     struct GrowthGuard {
@@ -62,7 +61,7 @@ bool Encoder::encode(const Items& items, Growth* growth, Encoding& out) {
 }
 
 int64_t Encoder::fill(const Items& names) {
-    std::unique_lock<std::shared_mutex> lock(mutex_);
+    Writing lock(mutex_);
     if (names_.size() > 0) return kFilled;
     struct Undo {
         Dictionary* names;
@@ -77,7 +76,7 @@ int64_t Encoder::fill(const Items& names) {
 
 void Encoder::roll_back(const Growth& growth) noexcept {
     if (growth.from < 0 || !growth.alone) return;
-    std::unique_lock<std::shared_mutex> lock(mutex_);
+    Writing lock(mutex_);
     if (names_.size() == growth.to) names_.truncate(growth.from);
 }
 

@@ -2,8 +2,10 @@
 // Readers and writers hold its lock, and never wait for the GIL meanwhile.
 #pragma once
 
+#include <mutex>
 #include <shared_mutex>
 
+#include "core/no_fork.h"
 #include "crf/dictionary.h"
 
 namespace vs::crf {
@@ -28,24 +30,27 @@ class Encoder {
     // False when the dictionary is full.
     bool encode(const Items& items, Growth* growth, Encoding& out);
     int32_t size() const noexcept {
-        std::shared_lock<std::shared_mutex> lock(mutex_);
+        Reading lock(mutex_);
         return names_.size();
     }
     void copy(GrowingArray<char>& text, GrowingArray<int64_t>& begin) const {
-        std::shared_lock<std::shared_mutex> lock(mutex_);
+        Reading lock(mutex_);
         names_.copy(text, begin);
     }
     // As Dictionary's; kFilled, and nothing is done, where it has names. All or nothing.
     static constexpr int64_t kFilled = -2;
     int64_t fill(const Items& names);
     int32_t find(const char* s, int64_t n) const noexcept {
-        std::shared_lock<std::shared_mutex> lock(mutex_);
+        Reading lock(mutex_);
         return names_.find(s, n);
     }
     // Forgets what a failed call has added, unless others have added some meanwhile.
     void roll_back(const Growth& growth) noexcept;
 
   private:
+    using Reading = Unforked<std::shared_lock<std::shared_mutex>>;
+    using Writing = Unforked<std::unique_lock<std::shared_mutex>>;
+
     bool ids_of(const Items& items, Growth* growth, int32_t* ids);
 
     Dictionary names_;

@@ -3,7 +3,6 @@ cdef extern from "crf/buffer.h" namespace "vs::crf" nogil:
         int64_t size() noexcept
         T* data() noexcept
         T& operator[](int64_t) noexcept
-        void truncate(int64_t) noexcept
         void push(T) except +
         void append(const T*, int64_t) except +
 

@@ -7,6 +7,7 @@
 #include "dependency/abreast.h"
 #include "dependency/laplacian.h"
 #include "dependency/lanes.h"
+#include "dependency/trees.h"
 
 namespace VS_NS {
 
@@ -19,7 +20,7 @@ class Walk<Plain> {
     using Node = BlockElimination<Plain>;
     using V = Vec<double>;
     using Leaves = Laplacian<Abreast>;
-    static constexpr int kMostLevels = 3, kMostLanes = 8;
+    static constexpr int kMostLevels = 3;
     static constexpr int64_t kLeast = 8;  // words of a sentence that is worth it
 
   public:
@@ -29,7 +30,7 @@ class Walk<Plain> {
         const int64_t q = n / 4 + 1;
         const int64_t leaf =
             q * BlockElimination<Abreast>::stride(q) + (q + 2) * q + Leaves::scratch(q);
-        int64_t size = leaf * kMostLanes + 16;
+        int64_t size = leaf * vs::dependency::kMostLanes + 16;
         for (int d = 0; d < kMostLevels; ++d, n = (n + 1) / 2) size += (2 << d) * Node::scratch(n);
         return size;
     }

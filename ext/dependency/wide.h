@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/ln2.h"
 #include "dependency/serial.h"
 #include "dependency/trees.h"
 
@@ -61,8 +62,7 @@ struct WideSums : Serial<WideSums, WideNumber> {
     // c + a b
     static T more(T a, T b, T c) { return is_zero(a) ? c : plus(c, times(a, b)); }
     static double log(T a) {
-        return a.m == 0.0 ? -INFINITY
-                          : std::log(a.m) + static_cast<double>(a.e) * 0.693147180559945309417;
+        return a.m == 0.0 ? -INFINITY : std::log(a.m) + static_cast<double>(a.e) * vs::kLn2;
     }
     // -inf unless it has this order: trees with more arcs of the root.
     static double log_product(const T* x, int64_t n, int64_t order) {
@@ -84,7 +84,7 @@ struct WideSums : Serial<WideSums, WideNumber> {
         if (a.m == 0.0) return b.m == 0.0 ? 0.0 : -INFINITY;
         if (b.m == 0.0) return INFINITY;
         if (a.order != b.order) return a.order < b.order ? INFINITY : -INFINITY;
-        return std::log(a.m / b.m) + static_cast<double>(a.e - b.e) * 0.693147180559945309417;
+        return std::log(a.m / b.m) + static_cast<double>(a.e - b.e) * vs::kLn2;
     }
     static double as_double(T a) {  // of what is at most a little above 1
         if (a.m == 0.0 || a.order > 0 || a.e < -1080) return 0.0;
@@ -92,8 +92,8 @@ struct WideSums : Serial<WideSums, WideNumber> {
     }
     static T exp(double x) {
         if (x == -INFINITY) return {};
-        const double k = std::nearbyint(x * 1.442695040888963407);
-        const double r = (x - k * 0.693147180369123816490) - k * 1.908214929270587816e-10;
+        const double k = std::nearbyint(x * vs::kLog2e);
+        const double r = (x - k * vs::kLn2High) - k * vs::kLn2Low;
         return normal(0.5 * std::exp(r), static_cast<int64_t>(k) + 1, 0);
     }
 };

@@ -243,7 +243,8 @@ bool BranchingCall::find_islands() {
     rows.added = s.array<float>(4 * n);
     rows.keep = session_.keep();
     state_.reset(new IslandState);
-    if (!state_->open(n, s) || !state_->count_trees(t_.n_trees, s) || s.failed) return false;
+    if (!state_->open(n, t_.n_trees, s) || !state_->count_trees(t_.n_trees, s) || s.failed)
+        return false;
     rows.y = rows.u + n;
     rows.own_y = rows.own_u + n;
     rows.row = rows.own_u + 2 * n;

@@ -121,8 +121,40 @@ const SparseTable* listed_by(const Prepared* p) { return p ? p->listed.get() : n
 
 namespace {
 
+// Of a call that was answered exactly for some components, and with islands for others.
+Report joined(const Report& exact, const Report& islands) {
+    Report out = islands;
+    add(out.counts, exact.counts);
+    // The first infeasible component counts; no memory, and the caller's wish, count before it.
+    const bool first = exact.status == kInfeasible &&
+                       (islands.status == kOk ||
+                        (islands.status == kInfeasible && exact.component < islands.component));
+    if (!first) return out;
+    Report other = exact;
+    other.counts = out.counts;
+    return other;
+}
+bool is_over(const Report& report) { return report.status != kOk && report.status != kInfeasible; }
+
+Report exactly(const Request& r, const std::vector<int64_t>* components, int64_t number,
+               Control& control) {
+    Request exact(r);
+    exact.zeta = 1.0;
+    exact.islands = nullptr;
+    exact.components = components;
+    std::vector<int64_t> none;
+    Report report = with_call(exact, control, [&](ForestCall& call) { return call.solve(none); });
+    report.counts.without = number;
+    return report;
+}
+
 Report solve(const Request& r, Control& control) {
-    return with_call(r, control, [](ForestCall& call) { return call.solve(); });
+    std::vector<int64_t> without;
+    const Report report =
+        with_call(r, control, [&](ForestCall& call) { return call.solve(without); });
+    if (without.empty() || is_over(report)) return report;
+    const Report exact = exactly(r, &without, static_cast<int64_t>(without.size()), control);
+    return is_over(exact) ? exact : joined(exact, report);
 }
 
 }  // namespace
@@ -131,13 +163,9 @@ Report infer(const Request& r, Control& control) {
     const Chains& c = r.model.arrays;
     if (r.zeta < 1.0 && c.sparse && c.n_labels >= kLeastLabels) {
         // A message that reads a list costs no more than what islands cost beside messages.
-        Request exact(r);
-        exact.zeta = 1.0;
-        exact.islands = nullptr;
-        Report report = solve(exact, control);
-        report.counts.without =
-            r.components ? static_cast<int64_t>(r.components->size()) : c.n_sequences;
-        return report;
+        return exactly(r, r.components,
+                       r.components ? static_cast<int64_t>(r.components->size()) : c.n_sequences,
+                       control);
     }
     // Chains tell as they go, while their scores are in the cache.
     if (!(r.zeta < 1.0) || !r.model.layout || !may_lack_islands(c.n_labels, c.n_positions, false)) {
@@ -148,27 +176,12 @@ Report infer(const Request& r, Control& control) {
     std::vector<int64_t> some[2];
     for (size_t s = 0; s < worth.size(); ++s) some[worth[s]].push_back(static_cast<int64_t>(s));
     if (some[0].empty()) return solve(r, control);
-    Request exact(r);
-    exact.zeta = 1.0;
-    exact.islands = nullptr;
-    exact.components = some[1].empty() ? nullptr : &some[0];
-    Report report = solve(exact, control);
-    report.counts.without = static_cast<int64_t>(some[0].size());
-    const bool over = report.status != kOk && report.status != kInfeasible;
-    if (some[1].empty() || over) return report;
+    const Report report = exactly(r, some[1].empty() ? nullptr : &some[0],
+                                  static_cast<int64_t>(some[0].size()), control);
+    if (some[1].empty() || is_over(report)) return report;
     Request rest(r);
     rest.components = &some[1];
-    Report other = solve(rest, control);
-    add(other.counts, report.counts);
-    // The first infeasible component counts; no memory, and the caller's wish, count before it.
-    const bool first = report.status == kInfeasible &&
-                       (other.status == kOk ||
-                        (other.status == kInfeasible && report.component < other.component));
-    if (first) {
-        report.counts = other.counts;
-        return report;
-    }
-    return other;
+    return joined(report, solve(rest, control));
 }
 
 Report decode(const Request& r, Control& control) {
@@ -233,7 +246,7 @@ Report ForestCall::no_memory() {
     return report_;
 }
 
-Report ForestCall::solve() {
+Report ForestCall::solve(std::vector<int64_t>& without) {
     int steps[3];
     const int n_steps = ladder(c_.dtype, r_.narrow, steps);
     // Components that messages one way do not settle are done in full. Those of chains that are
@@ -252,10 +265,10 @@ Report ForestCall::solve() {
         for (const Packing& p : packing_) one_way_ &= !(is_single(arithmetic_) && p.floored);
         if (!pass()) return no_memory();
         std::vector<int64_t> done;
-        if (!judge(&done)) break;
+        if (!judge(&done, &without)) break;
         finish(done);
         if (control_.stop.load()) {
-            judge(nullptr);
+            judge(nullptr, nullptr);
             break;
         }
         step_ += !one_way_;
@@ -267,7 +280,7 @@ Report ForestCall::solve() {
 Report ForestCall::decode() {
     session_.packing.reset();
     if (!best()) return no_memory();
-    judge(nullptr);
+    judge(nullptr, nullptr);
     return report_;
 }
 
@@ -366,7 +379,7 @@ void ForestCall::add_expectations(const std::vector<double>& sums, int64_t size)
 
 // After a pass: `done` gets the components that are, `order_` has those to be done again. False:
 // the call is over, and the report says why.
-bool ForestCall::judge(std::vector<int64_t>* done) {
+bool ForestCall::judge(std::vector<int64_t>* done, std::vector<int64_t>* without) {
     if (const int stop = control_.stop.load()) {
         report_.status = stop == 2 ? kNoMemory : kCancelled;
         return false;
@@ -376,6 +389,9 @@ bool ForestCall::judge(std::vector<int64_t>* done) {
         switch (status_[at(s)]) {
             case kOk:
                 if (done) done->push_back(s);
+                break;
+            case kWithout:
+                if (without) without->push_back(s);
                 break;
             case kWiden:
                 wide.push_back(s);

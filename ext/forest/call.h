@@ -22,7 +22,8 @@ class ForestCall {
     ForestCall& operator=(const ForestCall&) = delete;
     virtual ~ForestCall() = default;
 
-    Report solve();
+    // `without`: gets trees that gave up their islands, and have no answer yet.
+    Report solve(std::vector<int64_t>& without);
     Report decode();
     virtual void show() = 0;
 
@@ -82,7 +83,7 @@ class ForestCall {
 
   private:
     std::unique_ptr<char[]> spelled_;
-    bool judge(std::vector<int64_t>* done);
+    bool judge(std::vector<int64_t>* done, std::vector<int64_t>* without);
     Report no_memory();
 };
 

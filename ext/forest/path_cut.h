@@ -77,13 +77,36 @@ void finish_chunk(vs::PathPass* pass, const D& d, const Lane<D>& s) {
         pass->control->done.fetch_add(s.last - s.enter, std::memory_order_relaxed);
 }
 
-// h(x, y), or infinity where the zeros differ. Entries that are next to nothing beside what is
-// trusted (see Floor) may have been held at a floor in one of the rows: they are left out.
+// Entries up to this may be held at a floor in one of two rows that are compared, and not in the
+// other: they are left out.
+//
+// float64: where marginals are trusted (Floor::kTrust), a state below it has at most least max(b) /
+// 1e-110 of the mass, b <= 2 K^4 between two normalisations: 2e-20 K^5 for all such states, at most
+// 1e-12 of each cut.
+// float32: what floors may have added to the mass, 1e-7 of a sequence, is their size times all that
+// the other side sends. So states at the floor, or at twice that, have no more. Rows differ by a
+// factor of up to 2 here, and floors do not.
+//
+// Proofs have room for both (_certified.py).
 template <class D>
-double apart(const typename D::T* x, const typename D::T* y, int K) {
+typename D::T least_compared(const D& d, bool forward) {
     using T = typename D::T;
     if constexpr (D::kUnit == 1.0) {
-        double low = INFINITY, high = -INFINITY;
+        return T(0);
+    } else if constexpr (sizeof(T) == 8) {
+        const double all = static_cast<double>(d.K) * d.K * d.K * d.K * d.K;
+        return std::fmin(1e-130, 5e-123 / all);
+    } else {
+        return 1.001f * Floor<T>::kMessage * (forward ? 1.0f : static_cast<float>(d.e.reach));
+    }
+}
+
+// h(x, y), or infinity where the zeros differ; least: see least_compared().
+template <class D>
+double apart(const typename D::T* x, const typename D::T* y, int K, typename D::T least) {
+    using T = typename D::T;
+    double low = INFINITY, high = D::kUnit == 1.0 ? -INFINITY : 0.0;
+    if constexpr (D::kUnit == 1.0) {
         for (int k = 0; k < K; ++k) {
             if (D::alive(x[k]) != D::alive(y[k])) return INFINITY;
             if (!D::alive(x[k])) continue;
@@ -92,18 +115,22 @@ double apart(const typename D::T* x, const typename D::T* y, int K) {
         }
         return high > low ? high - low : 0.0;
     } else {
-        // Where marginals are trusted (Floor::kTrust), a state below it has at most least max(b) /
-        // 1e-110 of the mass, b <= 2 K^4 between two normalisations: 2e-20 K^5 for all such states,
-        // at most 1e-12 of each cut. Proofs have room for that (_certified.py).
-        const double all = static_cast<double>(K) * K * K * K * K;
-        const T least = sizeof(T) == 8 ? static_cast<T>(std::fmin(1e-130, 5e-123 / all)) : T(0);
-        double low = INFINITY, high = 0.0;
+        constexpr bool kEither = sizeof(T) == 4;
+        bool some = false;  // left out, of which one may be no floor
         for (int k = 0; k < K; ++k) {
             if ((x[k] > T(0)) != (y[k] > T(0))) return INFINITY;
-            if (!(x[k] > least) && !(y[k] > least)) continue;
+            const bool low_x = !(x[k] > least), low_y = !(y[k] > least);
+            some |= low_x != low_y;
+            if (kEither ? low_x || low_y : low_x && low_y) continue;
             const double ratio = static_cast<double>(x[k]) / static_cast<double>(y[k]);
             low = std::fmin(low, ratio);
             high = std::fmax(high, ratio);
+        }
+        for (int k = 0; kEither && some && k < K; ++k) {
+            const double own = static_cast<double>(x[k]), other = static_cast<double>(y[k]);
+            const double most = 2.0 * static_cast<double>(least);
+            if (!(y[k] > least) && own > most * high) return INFINITY;
+            if (!(x[k] > least) && other * low > most) return INFINITY;
         }
         return high > low ? high / low - 1.0 : 0.0;
     }
@@ -120,9 +147,10 @@ void compare_entries(vs::PathPass* pass, const D& d, bool forward, int64_t first
     const CutRow entry = forward ? CutRow::kEntryForward : CutRow::kEntryBackward;
     const CutRow left = forward ? CutRow::kLeftForward : CutRow::kLeftBackward;
     const int64_t from = forward ? -1 : 1;
+    const typename D::T least = least_compared(d, forward);
     for (int64_t i = first; i < last; ++i) {
         const double h =
-            apart<D>(cut_row(pass, d, i, entry), cut_row(pass, d, i + from, left), d.K);
+            apart<D>(cut_row(pass, d, i, entry), cut_row(pass, d, i + from, left), d.K, least);
         vs::ChunkEnd& end = pass->chunk_end[i];
         (forward ? end.wrong_f : end.wrong_b) = !(h <= agreed<typename D::T>(pass));
     }
@@ -175,10 +203,11 @@ int64_t probe_at(vs::PathPass* pass, D& d, Ticker& ticker, int64_t sequence, int
     };
     if (!send(s, 1, 0, kBefore)) return 0;
     d.ones(forward ? s[1].message : s[1].y);
+    const typename D::T least = least_compared(d, forward);
     for (int64_t i = 0; i < kFarthest; ++i) {
         if (!send(s, 2, kBefore + i, kBefore + i + 1)) return 0;
-        const double h =
-            forward ? apart<D>(s[0].message, s[1].message, d.K) : apart<D>(s[0].y, s[1].y, d.K);
+        const double h = forward ? apart<D>(s[0].message, s[1].message, d.K, least)
+                                 : apart<D>(s[0].y, s[1].y, d.K, least);
         if (h <= agreed<typename D::T>(pass)) return i + 1;
     }
     return kFarthest + 1;

@@ -32,7 +32,7 @@ class Group {
         static_cast<Pass&>(p_) = pass;
         const Chains& c = p_.model.arrays;
         const int64_t begin = c.offset[order[0]], n = c.offset[order[m - 1] + 1] - begin;
-        if (!state_.open(n, memory)) return;
+        if (!state_.open(n, m, memory)) return;
         int32_t* tree = memory.array<int32_t>(n);
         int64_t* edge = memory.array<int64_t>(m);
         state_.status = memory.array<std::atomic<int32_t>>(m);
@@ -81,7 +81,7 @@ class Group {
         worth.choose(state_, p_.tree, p_.begin, here ? p_.made : nullptr);
     }
     // Writes the answers, unless the call was stopped. `without`: gets the sequences that are not
-    // worth their islands, and have no answer yet.
+    // worth their islands, or gave them up, and have no answer yet.
     void finish(Counts& counts, std::vector<int64_t>* without) {
         const Chains& c = p_.model.arrays;
         Counts done;
@@ -234,7 +234,7 @@ void PathCall::find_islands() {
             serial.rewind(before);
         }
         if (control_.stop.load()) return;
-        group.finish(report_.counts, nullptr);
+        group.finish(report_.counts, &without);
         serial.rewind(mark);
     }
     std::vector<int64_t> rest(middle, order.end());

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "core/ln2.h"
 #include "core/sum.h"
 #include "higher/higher.h"
 
@@ -42,9 +43,8 @@ struct Group {
     const double* forward[kMost] = {};
 };
 
-constexpr double kLog2 = 0.693147180559945309417;
 // The logarithm of the factor that a row was divided by, without loss however many are added: a
-// whole number of log 2, and a compensated sum. power -inf: the row is empty.
+// whole number of ln 2, and a compensated sum. power -inf: the row is empty.
 struct FactorLog {
     double power = 0.0;
     Sum rest;
@@ -56,11 +56,10 @@ struct FactorLog {
         return f;
     }
     double operator-(const FactorLog& o) const {
-        return kLog2 * (power - o.power) +
-               ((rest.value - o.rest.value) + (rest.rest - o.rest.rest));
+        return kLn2 * (power - o.power) + ((rest.value - o.rest.value) + (rest.rest - o.rest.rest));
     }
     bool any() const { return power > -INFINITY; }
-    double total() const { return kLog2 * power + rest.total(); }
+    double total() const { return kLn2 * power + rest.total(); }
 };
 
 // A sequence that is cut into segments. Rows are (kp,), logarithms of their factors beside them.

@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <vector>
+
+#include "core/logs.h"
 
 namespace vs::higher {
 
-constexpr double kNever = -std::numeric_limits<double>::infinity();
 constexpr double kTiny = 1e-250;
 
 // log of the sum of exp of x (n,), entries `step` apart.

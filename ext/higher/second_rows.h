@@ -18,11 +18,11 @@
 
 namespace VS_NS {
 
+using vs::kLn2;
 using vs::higher::Group;
 using vs::higher::Job;
 using vs::higher::kHeld;
 using vs::higher::kLeast;
-using vs::higher::kLog2;
 using vs::higher::LongerModel;
 using vs::higher::LongerRequest;
 using vs::higher::Packed;
@@ -288,7 +288,7 @@ class SecondPass {
         const double total = sum.hsum();
         need(s, total > kLeast);
         if (group_->refused[s]) return;
-        lane.mass = std::log(total) + static_cast<double>(lane.power) * kLog2;
+        lane.mass = std::log(total) + static_cast<double>(lane.power) * kLn2;
         const double ways = static_cast<double>(lane.n) * std::log(static_cast<double>(k_));
         need(s, lane.mass > lane.lost + ways + vs::higher::kUnseen);
         const double edges = static_cast<double>(lane.n - 2);

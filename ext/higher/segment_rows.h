@@ -415,7 +415,7 @@ class SegmentPass {
         const FactorLog& all = ended_log_[n_];
         double rest = a.rest.value, lost = a.rest.rest + b.rest.rest - all.rest.rest;
         vs::add_to(rest, lost, b.rest.value);
-        return kLog2 * (a.power + b.power - all.power) +
+        return kLn2 * (a.power + b.power - all.power) +
                (((rest - all.rest.value) + lost) - end_mass_);
     }
     // h_i, and the shares of the segments from i, factor g_i[k] w[i, d, k] b_i+d[k].

@@ -67,6 +67,8 @@ class Islands : public IslandPasses<Topology> {
         for (int64_t q = s_.next_event(0); q < s_.n; q = s_.next_event(q + 1)) {
             const int e = s_.event[q] & ~kMarked;
             if (e == kNone || e > kContradiction || !alive(q)) continue;
+            s_.contradict(t_.tree[q]);
+            if (!alive(q)) continue;
             if (island(q)) {
                 s_.event[q] |= kMarked;
                 if (e == kDead) continue;

@@ -14,6 +14,8 @@
 //   an island whose m' has no value >= zeta         -> released
 //   an island whose mode has moved                  -> takes the new value once, then released
 //   a free variable, never released, with m' >= zeta -> island
+// A tree that meets contradictions, pieces without mass or values forbidden, in more than
+// kMostContradicted rounds gives up its islands, and is answered exactly.
 // A variable can become an island, flip and be released once each: at most 3 n events, and every
 // round but the last has one. Events of a piece depend on the piece alone and rounds are
 // synchronous, so neither threads nor the cutting into blocks can show.
@@ -50,6 +52,9 @@ enum IslandEvent : uint8_t {
     kMarked = 128  // beside the event: to be released in this round
 };
 
+// Where contradictions are next to one another, each round releases those at the ends only.
+constexpr uint32_t kMostContradicted = 8;
+
 // Adds counts of other sequences to `to`.
 inline void add(Counts& to, const Counts& c) {
     to.islands += c.islands;
@@ -78,6 +83,10 @@ struct IslandState {
     uint32_t round = 1, pass = 1;  // round 1 is the stamp of what is done with its block
     bool decides_late = false;     // revisiting is allowed
     std::atomic<int32_t>* status;  // of each tree; its variables are decided while that is kOk
+    struct Contradicted {
+        uint32_t rounds = 0, latest = 0;  // how many, and the number of the latest
+    };
+    Contradicted* contradicted;  // of each tree
     // Messages of each tree, which several workers may send, and the counts of all; where one
     // worker counts, those of each tree in place of both.
     std::atomic<int64_t>*full = nullptr, *sparse = nullptr;
@@ -85,14 +94,16 @@ struct IslandState {
     Counts* of_tree = nullptr;
 
     // False: no memory.
-    bool open(int64_t slots, Scratch& s) {
+    bool open(int64_t slots, int64_t trees, Scratch& s) {
         n = slots;
+        contradicted = s.array<Contradicted>(trees);
         flag = s.array<uint8_t>(2 * n + 8);
         held = s.array<int32_t>(n);
         stamp = s.array<std::atomic<uint32_t>>(n);
         changed_down = s.array<uint32_t>(3 * n);
         changed = s.array<int64_t>(3 * n);
         if (s.failed) return false;
+        for (int64_t t = 0; t < trees; ++t) contradicted[t] = {};
         event = flag + n;
         changed_up = changed_down + n;
         fresh = changed_up + n;
@@ -118,6 +129,14 @@ struct IslandState {
         std::memset(changed_down + first, 0, sizeof(uint32_t) * m);
         std::memset(changed_up + first, 0, sizeof(uint32_t) * m);
         std::memset(fresh + first, 0, sizeof(uint32_t) * m);
+    }
+    // Notes a contradiction in a tree, which gives up where rounds with some are too many.
+    void contradict(int64_t tree) {
+        Contradicted& c = contradicted[tree];
+        if (c.latest == round) return;
+        c.latest = round;
+        int32_t ok = kOk;
+        if (++c.rounds > kMostContradicted) status[tree].compare_exchange_strong(ok, kWithout);
     }
     VS_INLINE bool island(int64_t q) const { return flag[q] & kIsland; }
     // The first slot from q on that has an event.

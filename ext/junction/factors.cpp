@@ -1,10 +1,9 @@
 // The factors of a clique, multiplied into its static tables.
+#include "core/ln2.h"
 #include "junction/state.h"
 
 namespace vs::junction {
 namespace {
-
-constexpr double kLog2e = 1.4426950408889634;
 
 // The offset of each living value of a variable in a table; zero where the table has it not.
 struct Axis {
@@ -162,21 +161,25 @@ void times(const Domains& d, const Factored<A>& a, const Factored<A>& b, const S
     });
 }
 
-// Multiplies the first n tables until two are left, always those two whose product is smallest:
-// late products are large, but few.
+// Multiplies the first n tables until two are left, which are the first then, always those two of
+// the next kCompared whose product is smallest: late products are large, but few.
 template <class A>
 void multiply_until_two(const Domains& d, const Set& order, size_t n, Loading<A>* by) {
     constexpr size_t kCompared = 24;
     std::vector<Factored<A>>& tables = by->table;
-    for (; n > 2; --n) {
+    if (tables.size() == n) tables.emplace_back();
+    Factored<A>& made = tables.back();
+    size_t at[kCompared], m = std::min(n, kCompared);
+    for (size_t i = 0; i < m; ++i) at[i] = i;
+    for (size_t next = m; m > 2;) {
         size_t bi = 0, bj = 1;
         double best = INFINITY;
-        const size_t m = std::min(n, kCompared);
         for (size_t i = 0; i < m; ++i) {
+            const Factored<A>& one = tables[at[i]];
             for (size_t j = i + 1; j < m; ++j) {
-                double size = static_cast<double>(tables[i].x.size());
-                for (int32_t v : tables[j].var) {
-                    if (!has(tables[i].var, v)) size *= static_cast<double>(d.size(v));
+                double size = static_cast<double>(one.x.size());
+                for (int32_t v : tables[at[j]].var) {
+                    if (!has(one.var, v)) size *= static_cast<double>(d.size(v));
                 }
                 if (size < best) {
                     best = size;
@@ -185,16 +188,23 @@ void multiply_until_two(const Domains& d, const Set& order, size_t n, Loading<A>
                 }
             }
         }
-        if (tables.size() == n) tables.emplace_back();
-        Factored<A>& made = tables.back();
+        Factored<A>&one = tables[at[bi]], &other = tables[at[bj]];
         made.var.clear();
         for (int32_t v : order) {
-            if (has(tables[bi].var, v) || has(tables[bj].var, v)) made.var.push_back(v);
+            if (has(one.var, v) || has(other.var, v)) made.var.push_back(v);
         }
-        times(d, tables[bi], tables[bj], made.var, by->at, &made.x);
-        std::swap(tables[bi], made);
-        const auto gone = tables.begin() + static_cast<std::ptrdiff_t>(bj);
-        std::rotate(gone, gone + 1, tables.begin() + static_cast<std::ptrdiff_t>(n));
+        times(d, one, other, made.var, by->at, &made.x);
+        std::swap(one, made);
+        std::copy(at + bj + 1, at + m, at + bj);
+        if (next < n) {
+            at[m - 1] = next++;
+        } else {
+            --m;
+        }
+    }
+    // Places are in order: none of the two is swapped away.
+    for (size_t i = 0; i < 2; ++i) {
+        if (at[i] != i) std::swap(tables[i], tables[at[i]]);
     }
 }
 

@@ -1,5 +1,6 @@
 #include "junction/propagation.h"
 
+#include "core/ln2.h"
 #include "junction/workspace.h"
 
 namespace vs::junction {
@@ -102,7 +103,7 @@ Status Propagation<A>::run(const double* const* soft, bool upward_only, int thre
     const double high = static_cast<double>(bits);
     double rest;
     total.add(VS_NS::log_of_power(high, &rest));
-    total.add(rest + static_cast<double>(bits - static_cast<int64_t>(high)) * VS_NS::kLn2);
+    total.add(rest + static_cast<double>(bits - static_cast<int64_t>(high)) * kLn2);
     log_z_ = total.total();
     return kOk;
 }
@@ -163,7 +164,7 @@ bool Propagation<A>::weigh(int32_t c, int32_t v, const double* before, const dou
                 for (int64_t t = 0; t < stride; ++t, ++to) *to = A::mul(*to, by[x]);
             }
         }
-        s_.clique[c].low[i] += (low - top) / VS_NS::kLn2;
+        s_.clique[c].low[i] += (low - top) / kLn2;
     }
     s_.shift[c].add(top);
     return true;
@@ -261,7 +262,7 @@ Status Propagation<A>::log_ratio(const double* const* soft, const std::vector<in
         std::swap(own, to);
         s_.shift[cliques[i]] = shift[i];
     }
-    *ratio = total.total() + VS_NS::kLn2 * static_cast<double>(bits);
+    *ratio = total.total() + kLn2 * static_cast<double>(bits);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "junction/verbs.h"
+#include "core/no_fork.h"
 #include "core/sum.h"
 
 namespace vs::junction {
@@ -43,7 +44,7 @@ struct BufferPool {
     }
     void give_back(std::vector<T>&& x) {
         if (x.capacity() < kWorthKeeping) return;
-        const std::lock_guard<std::mutex> guard(lock);
+        const Unforked<std::lock_guard<std::mutex>> guard(lock);
         list.push_back(std::move(x));
     }
     void trim() {
@@ -57,7 +58,7 @@ struct BufferPool {
 
   private:
     std::vector<T> take(size_t size) {
-        const std::lock_guard<std::mutex> guard(lock);
+        const Unforked<std::lock_guard<std::mutex>> guard(lock);
         size_t best = list.size();
         for (size_t i = 0; i < list.size(); ++i) {
             if (list[i].capacity() < size) continue;

@@ -1,4 +1,5 @@
 // Compiled once per SIMD level: see setup.py.
+#include "core/ln2.h"
 #include "dual/pair_points.h"
 #include "messages/field_lanes.h"
 #include "messages/model.h"
@@ -149,7 +150,7 @@ void masses(const vs::messages::PairBlock& b, double* out) {
         const V top = V::max(V::max(pp, mm), V::max(pm, mp));
         const V sum = exp_floor<double>(pp - top) + exp_floor<double>(mm - top) +
                       exp_floor<double>(pm - top) + exp_floor<double>(mp - top);
-        const V two = V::set1(2.0), ln2 = V::set1(0.693147180559945309417);
+        const V two = V::set1(2.0), ln2 = V::set1(vs::kLn2);
         (top + ln2 + log_ratio(sum - two, sum + two)).store(out + i);
     }
 }

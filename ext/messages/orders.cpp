@@ -56,9 +56,9 @@ struct Network::Order {
     bool gather(int64_t e) const {
         if (!pairs) return self->gather(e);
         if (!structured(e)) {
-            pairs->add_up_sender(e);
+            pairs->renew_sender(e);
         } else {
-            for (int64_t d = e; d < e + messages(e); ++d) pairs->add_up_receiver(d);
+            for (int64_t d = e; d < e + messages(e); ++d) pairs->renew_receiver(d);
         }
         return true;
     }

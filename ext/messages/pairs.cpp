@@ -245,7 +245,7 @@ void Pairs::add_up_outer(int threads, Control* control) {
 
 void Pairs::add_up_all(int threads, Control* control) {
     blocks("variables", n_, threads, control, [&](int64_t first, int64_t last) {
-        for (int64_t v = first; v < last; ++v) add_up(static_cast<int32_t>(v));
+        for (int64_t v = first; v < last; ++v) renew(static_cast<int32_t>(v));
     });
 }
 
@@ -264,7 +264,11 @@ double Pairs::evaluate(int64_t e, double* out) const {
     return std::fabs(m - old);
 }
 
-void Pairs::commit(int64_t e, double value) { put(receiver(e), value); }
+void Pairs::commit(int64_t e, double value) {
+    const size_t s = receiver(e);
+    put(s, value);
+    stale_[at(var_[s])] = 1;
+}
 
 void Pairs::finish(int threads, Control* control, double* messages) {
     add_up_all(threads, control);

@@ -60,8 +60,10 @@ class Pairs {
     // The same in pieces, for other orders; messages by edge.
     Status begin(const double* local, const RunOptions& options, int threads, Control* control,
                  const double* messages, int64_t* dead);
-    void add_up_sender(int64_t e) { add_up(var_[sender(e)]); }
-    void add_up_receiver(int64_t e) { add_up(var_[receiver(e)]); }
+    // The total of the variable that sends, or receives, edge e's message, if a message to it has
+    // changed since it was added up.
+    void renew_sender(int64_t e) { renew(var_[sender(e)]); }
+    void renew_receiver(int64_t e) { renew(var_[receiver(e)]); }
     void add_up_all(int threads, Control* control);
     // The new message, by the totals as they are, in *out; how far it moved before damping.
     double evaluate(int64_t e, double* out) const;
@@ -103,6 +105,11 @@ class Pairs {
     // The log-ratio that slot s's variable sends back; NaN where it has no value left.
     double incoming(size_t s) const;
     void add_up(int32_t v);
+    void renew(int32_t v) {
+        if (!stale_[at(v)]) return;
+        add_up(v);
+        stale_[at(v)] = 0;
+    }
     void add_up_outer(int threads, Control* control);
     bool start(const double* local, const double* messages, int threads, Control* control);
     void read_messages(int threads, Control* control, double* messages);
@@ -157,6 +164,7 @@ class Pairs {
     std::vector<double> rho_, scaled_;  // by place; scaled: J / rho, or exp(2 J)
     // Messages and weighed ones by slot; totals, which are plain numbers if `ratios_`.
     std::vector<double> message_, weighed_, field_, start_, total_;
+    std::vector<uint8_t> stale_;  // by variable; see renew_sender()
     bool ratios_ = false;
     std::vector<double> sent_;    // logarithms of structured factors' messages, while ratios_
     double most_sent_ = 0.0;      // the largest magnitude that each of them may have then

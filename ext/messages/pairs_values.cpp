@@ -145,6 +145,7 @@ Status Pairs::scale(int threads, Control* control) {
         });
         for (size_t s = at(2 * padded_); s < message_.size(); ++s) put(s, message_[s]);
     }
+    stale_.assign(at(n_), 1);
     add_up_all(threads, control);
     return control->stop.load() ? kCancelled : kOk;
 }

@@ -31,7 +31,6 @@ cdef extern from "parser/parts.h" namespace "vs::parser" nogil:
     cdef cppclass Scorer:
         void score(const double*, const Parts&, double*) except +
         void pull(const Parts&, const double*, double, Push) except +
-    int kSlots
 
 
 cdef extern from *:

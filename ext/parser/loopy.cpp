@@ -304,19 +304,19 @@ void Loopy::complete(const Parts& parts, const double* potentials, const Trees& 
     if (begin_complete(parts, potentials, trees)) resume(parts, potentials, ask(parts, trees));
 }
 
-bool Loopy::begin(const Parts& parts, const double* potentials, const Trees& trees, bool more,
+bool Loopy::begin(const Parts& parts, const double* potentials, const Trees& trees, bool added,
                   double least) {
     const int64_t pairs = parts.size() - parts.arcs();
     memory_->of(trees, parts.n);
     fresh_ = static_cast<int64_t>(messages.size()) != 2 * pairs;
     if (fresh_) messages.assign(at(2 * pairs), 0.0);
-    more_ = more;
+    added_ = added;
     iterations_ = 0;
     converged_ = pairs == 0;
     passed_odds_ = false;
     all_ = true;
     wanted_ = Wanted::kFirst;
-    if (more) return resume(parts, potentials, log_z_);
+    if (added) return resume(parts, potentials, log_z_);
     want(parts, potentials, least);
     partial_ = least > 0.0;
     return true;
@@ -331,7 +331,7 @@ bool Loopy::resume(const Parts& parts, const double* potentials, double log_z) {
             read(parts);
             return false;
         case Wanted::kFirst:
-            if (!more_) read(parts);
+            if (!added_) read(parts);
             if (log_z_ == -INFINITY) return false;
             begin_few(parts);
             pass_odds_ = begin_odds(parts, theta);
@@ -378,7 +378,7 @@ bool Loopy::pass(const Parts& parts, const double* potentials) {
         ++iterations_;
     }
     passed_odds_ = pass_odds_;
-    if (!more_ || !partial_) return false;
+    if (!added_ || !partial_) return false;
     partial_ = false;  // no message has moved
     want(parts, potentials, 0.0);
     wanted_ = Wanted::kRest;
@@ -386,8 +386,8 @@ bool Loopy::pass(const Parts& parts, const double* potentials) {
 }
 
 double Loopy::run(const Parts& parts, const double* potentials, const Trees& trees, double* beliefs,
-                  bool more, double least) {
-    bool wanted = begin(parts, potentials, trees, more, least);
+                  bool added, double least) {
+    bool wanted = begin(parts, potentials, trees, added, least);
     while (wanted) wanted = resume(parts, potentials, ask(parts, trees));
     return beliefs && log_z_ > -INFINITY ? tell(parts, potentials, trees, beliefs) : log_z_;
 }

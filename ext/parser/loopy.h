@@ -69,14 +69,14 @@ class Loopy {
 
     // Bethe log Z, and beliefs (parts,) at these potentials; -inf: no tree, and no beliefs. Begins
     // from `messages` where there are as many as pairs want, and leaves them there; else it may
-    // leave none. `more`: since the last run there are pairs more, with messages of 0, and nothing
+    // leave none. `added`: since the last run there are more pairs, with messages of 0, and nothing
     // else is new. No beliefs: `tell` may be asked for them, or `heads` alone. least: log-odds of
     // arcs with a smaller probability are not wanted, if there are no pairs (`complete`).
     double run(const Parts& parts, const double* potentials, const Trees& trees, double* beliefs,
-               bool more = false, double least = 0.0);
+               bool added = false, double least = 0.0);
     // The same in steps, without beliefs, so that trees of several sentences can be summed up side
     // by side. True: `sums` of `tree` and `answers` are wanted, and log Z, before `resume`.
-    bool begin(const Parts& parts, const double* potentials, const Trees& trees, bool more,
+    bool begin(const Parts& parts, const double* potentials, const Trees& trees, bool added,
                double least);
     bool resume(const Parts& parts, const double* potentials, double log_z);
     dependency::Sentence tree(const Parts& parts, const Trees& trees) const {
@@ -134,7 +134,7 @@ class Loopy {
     // Of each word the arc with the largest belief. False: another one has nearly as large a one.
     bool largest(const Parts& parts, const Trees& trees);
     bool is_tree(const int32_t* heads, const Trees& trees);
-    // Log-odds of the arcs that `ask_few` was not asked of.
+    // Log-odds of the arcs that `want_few` did not ask of.
     void ask_others(const Parts& parts, const double* potentials, const Trees& trees);
     void read_growth(int64_t pairs, const double* theta);
     // New messages of pairs; the largest change.
@@ -160,8 +160,8 @@ class Loopy {
     Wanted wanted_ = Wanted::kFirst;
     bool few_asked_ = false;  // of arcs in pairs alone
     double least_ = 0.0;
-    // Of this run: messages are odds; pairs are few; there are pairs more.
-    bool pass_odds_ = false, few_pairs_ = false, more_ = false;
+    // Of this run: messages are odds; pairs are few; pairs were added.
+    bool pass_odds_ = false, few_pairs_ = false, added_ = false;
     // Of the last run: messages are odds, there was none to begin with, and whether the last sum
     // was asked of all arcs, or of those in pairs, or of those that are probable enough.
     bool passed_odds_ = false, fresh_ = false, all_ = true, partial_ = false;

@@ -112,8 +112,9 @@ class Shares {
     const Tasks* tasks_ = nullptr;
 };
 
-struct Hands {
-    Hands(const Model& model, const Trees& trees)
+// What a thread keeps from sentence to sentence.
+struct ThreadState {
+    ThreadState(const Model& model, const Trees& trees)
         : shared(*model.parts, {model.weights, model.siblings, model.grandparents}),
           labeller(*model.labels),
           abreast(trees) {
@@ -142,7 +143,7 @@ struct Predicting {
     const Trees& trees;
     Shortage& shortage;
     const Tasks* tasks = nullptr;
-    std::vector<std::unique_ptr<Hands>> hands;
+    std::vector<std::unique_ptr<ThreadState>> threads;
 
     // Whether all pairs take part, scored by weights by class.
     bool all_together() const {
@@ -152,19 +153,19 @@ struct Predicting {
     bool relaxed() const { return method.engine == Engine::kRelaxed && model.parts->order > 1; }
 
     // Marginals of the parts, and how they were found; true: the heads are found, too.
-    bool infer(int64_t i, Worker& w, Hands& hand, Control* own, Told* told) {
+    bool infer(int64_t i, Worker& w, ThreadState& thread, Control* own, Told* told) {
         told->pairs = told->scored = w.parts().pairs();
-        hand.p.assign(at(w.parts().size()), 0.0);
+        thread.p.assign(at(w.parts().size()), 0.0);
         const double* potentials = w.score(model.weights);
         if (method.engine != Engine::kProgram) {
-            w.marginals(potentials, hand.p.data());
+            w.marginals(potentials, thread.p.data());
             told->iterations = w.loopy().iterations();
             told->converged = w.loopy().converged();
             return false;
         }
         told->converged = told->integral = w.parts().n == 0;
         if (w.parts().n == 0) return true;
-        Program& program = hand.program;
+        Program& program = thread.program;
         const Status s = program.solve(w.parts(), potentials, w.trees(), method.tolerance,
                                        method.max_iterations, own);
         if (s == kNoMemory) shortage.tell(control);
@@ -172,7 +173,7 @@ struct Predicting {
         told->iterations = program.answer.iterations;
         told->converged = program.answer.converged;
         told->integral = program.answer.integral && program.exact;
-        std::copy_n(program.point.begin(), w.parts().arcs(), hand.p.begin());
+        std::copy_n(program.point.begin(), w.parts().arcs(), thread.p.begin());
         for (int64_t a = 0; a < w.parts().arcs(); ++a) {
             if (!program.states[at(a)]) continue;
             answers.heads[corpus.offset[i] + w.parts().modifier[at(a)] - 1] = w.parts().head[at(a)];
@@ -180,17 +181,17 @@ struct Predicting {
         return true;
     }
 
-    void read(int64_t i, Worker& w, Hands& hand, bool together) {
+    void read(int64_t i, Worker& w, ThreadState& thread, bool together) {
         const int64_t n = corpus.size(i);
         const uint32_t* words = corpus.sentence(i);
         const bool pairs = !relaxed();
-        if (hand.pruner) {
-            hand.pruner->prune(words, n, shares.of(i), i, &hand.kept);
+        if (thread.pruner) {
+            thread.pruner->prune(words, n, shares.of(i), i, &thread.kept);
             if (together && model.kept) {
-                w.list(words, n, hand.kept.listed(), pairs, all_together());
-                hand.listed.push_back(w.parts().listed());
+                w.list(words, n, thread.kept.listed(), pairs, all_together());
+                thread.listed.push_back(w.parts().listed());
             } else {
-                w.read(words, n, hand.kept.listed(), pairs);
+                w.read(words, n, thread.kept.listed(), pairs);
             }
         } else if (model.arcs) {
             w.list(words, n, {}, pairs, all_together());
@@ -201,13 +202,13 @@ struct Predicting {
         w.loopy().effort = method.effort;
     }
 
-    void answer(int64_t i, Worker& w, Hands& hand, Control* own) {
-        const bool found = infer(i, w, hand, own, &answers.told[i]);
-        finish(i, w, hand, hand.p, found, false);
+    void answer(int64_t i, Worker& w, ThreadState& thread, Control* own) {
+        const bool found = infer(i, w, thread, own, &answers.told[i]);
+        finish(i, w, thread, thread.p, found, false);
     }
 
     // From marginals of parts to answers. Whether there are heads already, and theirs.
-    void finish(int64_t i, Worker& w, Hands& hand, const std::vector<double>& p, bool found,
+    void finish(int64_t i, Worker& w, ThreadState& thread, const std::vector<double>& p, bool found,
                 bool known) {
         const int64_t first = corpus.offset[i], n = corpus.size(i);
         int32_t* heads = answers.heads + first;
@@ -223,22 +224,22 @@ struct Predicting {
                 answers.confidence[first + m - 1] = std::min(1.0, p[at(a)]);
             }
         }
-        hand.labeller.read(w.scorer().sentence());
-        hand.labeller.label_all(model.label_weights, heads, n, answers.labels + first);
+        thread.labeller.read(w.scorer().sentence());
+        thread.labeller.label_all(model.label_weights, heads, n, answers.labels + first);
     }
 
     // Messages of all sentences of a block whose pairs are scored.
-    void pass(int64_t first, Hands& hand) {
+    void pass(int64_t first, ThreadState& thread) {
         size_t next = 0;
         const auto start = [&](Abreast::Slot* slot) {
-            if (next == hand.order.size() || stopped()) return false;
-            slot->sentence = hand.order[next++];
-            slot->worker = hand.workers[at(slot->sentence - first)].get();
+            if (next == thread.order.size() || stopped()) return false;
+            slot->sentence = thread.order[next++];
+            slot->worker = thread.workers[at(slot->sentence - first)].get();
             slot->worker->use(&slot->memory);
             slot->worker->score(model.weights);
             return slot->worker->begin_messages();
         };
-        hand.abreast.run(false, start, [&](Abreast::Slot* slot, double log_z) {
+        thread.abreast.run(false, start, [&](Abreast::Slot* slot, double log_z) {
             Worker& w = *slot->worker;
             if (w.resume_messages(log_z)) return true;
             slot->beliefs.assign(at(w.parts().size()), 0.0);
@@ -247,14 +248,14 @@ struct Predicting {
             told.pairs = told.scored = w.parts().pairs();
             told.iterations = w.loopy().iterations();
             told.converged = w.loopy().converged();
-            finish(slot->sentence, w, hand, slot->beliefs, false, false);
-            if (told.pairs > kPairsKept) hand.workers[at(slot->sentence - first)].reset();
+            finish(slot->sentence, w, thread, slot->beliefs, false, false);
+            if (told.pairs > kPairsKept) thread.workers[at(slot->sentence - first)].reset();
             return false;
         });
     }
 
     // The same of relaxed inference, from its end.
-    void finish_relaxed(int64_t i, Worker& w, Hands& hand, std::vector<double>* beliefs) {
+    void finish_relaxed(int64_t i, Worker& w, ThreadState& thread, std::vector<double>* beliefs) {
         Told& told = answers.told[i];
         const Relaxed::Counts& counts = w.counts();
         told.rounds = counts.rounds;
@@ -264,47 +265,49 @@ struct Predicting {
         const int64_t first = corpus.offset[i];
         const bool known = Relaxed::quick(method.options) &&
                            w.heads(answers.heads + first, answers.confidence + first, beliefs);
-        finish(i, w, hand, *beliefs, known, known);
+        finish(i, w, thread, *beliefs, known, known);
     }
 
-    // Sentences of the block that begins at `first`, in the order of `hand`.
-    void relax(int64_t first, Hands& hand) {
+    // Sentences of the block that begins at `first`, in the order of `thread`.
+    void relax(int64_t first, ThreadState& thread) {
         const Relaxed::Options& options = method.options;
         const bool quick = Relaxed::quick(options);
-        PairScores& scores = hand.shared.scores;
-        const auto count = hand.order.size();
-        const auto worker = [&](size_t i) { return hand.workers[at(hand.order[i] - first)].get(); };
+        PairScores& scores = thread.shared.scores;
+        const auto count = thread.order.size();
+        const auto worker = [&](size_t i) {
+            return thread.workers[at(thread.order[i] - first)].get();
+        };
         for (size_t i = 0, begun = 0; begun < count;) {
             scores.clear();
             const auto start = [&](Abreast::Slot* slot) {
                 while (begun < count && scores.waiting() < kWaiting && !stopped()) {
                     Worker* w = worker(begun++);
                     w->use(&slot->memory);
-                    if (!w->begin_relaxed(options, &hand.shared)) continue;
+                    if (!w->begin_relaxed(options, &thread.shared)) continue;
                     slot->worker = w;
                     return true;
                 }
                 return false;
             };
-            hand.abreast.run(true, start, [&](Abreast::Slot* slot, double log_z) {
-                return slot->worker->resume_relaxed(options, &hand.shared, log_z);
+            thread.abreast.run(true, start, [&](Abreast::Slot* slot, double log_z) {
+                return slot->worker->resume_relaxed(options, &thread.shared, log_z);
             });
             if (stopped()) return;
-            scores.score(hand.shared.weights);
-            for (; i < begun; ++i) worker(i)->read_relaxed(options, &hand.shared);
+            scores.score(thread.shared.weights);
+            for (; i < begun; ++i) worker(i)->read_relaxed(options, &thread.shared);
         }
         size_t next = 0;
         const auto beliefs = [&](Abreast::Slot* slot) { return quick ? nullptr : &slot->beliefs; };
         const auto end = [&](Abreast::Slot* slot, Worker* w) {
-            finish_relaxed(slot->sentence, *w, hand, &slot->beliefs);
+            finish_relaxed(slot->sentence, *w, thread, &slot->beliefs);
         };
         const auto start = [&](Abreast::Slot* slot) {
             while (next < count && !stopped()) {
                 Worker* w = worker(next);
-                slot->sentence = hand.order[next++];
+                slot->sentence = thread.order[next++];
                 answers.told[slot->sentence].pairs = w->parts().count_pairs();
                 w->use(&slot->memory);
-                if (w->end_relaxed(options, &hand.shared, beliefs(slot))) {
+                if (w->end_relaxed(options, &thread.shared, beliefs(slot))) {
                     slot->worker = w;
                     return true;
                 }
@@ -312,9 +315,9 @@ struct Predicting {
             }
             return false;
         };
-        hand.abreast.run(!quick, start, [&](Abreast::Slot* slot, double log_z) {
+        thread.abreast.run(!quick, start, [&](Abreast::Slot* slot, double log_z) {
             Worker* w = slot->worker;
-            if (w->resume_end(options, &hand.shared, beliefs(slot), log_z)) return true;
+            if (w->resume_end(options, &thread.shared, beliefs(slot), log_z)) return true;
             end(slot, w);
             return false;
         });
@@ -322,23 +325,23 @@ struct Predicting {
     bool stopped() const { return control->stop.load(std::memory_order_relaxed); }
 
     // All pairs of so many sentences, in pieces.
-    void score_pairs(int64_t count, Hands& hand) {
+    void score_pairs(int64_t count, ThreadState& thread) {
         struct Piece {
             Worker& worker;
             int64_t first, last;
             PairScores::Mark mark;
         };
-        PairScores& scores = hand.shared.scores;
+        PairScores& scores = thread.shared.scores;
         std::vector<Piece> pieces;
         const auto tell = [&] {
-            scores.score(hand.shared.weights);
+            scores.score(thread.shared.weights);
             for (const Piece& p : pieces) p.worker.tell_pairs(p.first, p.last, p.mark, scores);
             pieces.clear();
             scores.clear();
         };
         scores.clear();
         for (int64_t k = 0; k < count; ++k) {
-            Worker& w = *hand.workers[at(k)];
+            Worker& w = *thread.workers[at(k)];
             const int64_t pairs = w.parts().pairs();
             for (int64_t i = 0, end; i < pairs; i = end) {
                 end = std::min(pairs, i + kWaiting - scores.waiting());
@@ -350,45 +353,45 @@ struct Predicting {
     }
 
     // Parses the sentences from `first` on whose pairs are scored together; returns the one behind.
-    int64_t block(int64_t first, int64_t end, Hands& hand, Control* own) {
+    int64_t block(int64_t first, int64_t end, ThreadState& thread, Control* own) {
         const bool all = all_together();
         const bool together = all || (relaxed() && method.options.choice == Choice::kAbove);
         const int64_t most = together ? kTogether : 1;
-        hand.listed.clear();
+        thread.listed.clear();
         int64_t last = first, pairs = 0;
         for (int64_t squares = 0; last < end && last - first < most && pairs < kWaiting; ++last) {
             if (stopped()) return end;
             squares += corpus.size(last) * corpus.size(last);
             if (last > first && squares > kSquares) break;
             const auto k = at(last - first);
-            if (k == hand.workers.size()) hand.workers.emplace_back();
-            if (!hand.workers[k]) {
-                hand.workers[k] =
-                    std::make_unique<Worker>(*model.parts, trees, &hand.shared.memory);
+            if (k == thread.workers.size()) thread.workers.emplace_back();
+            if (!thread.workers[k]) {
+                thread.workers[k] =
+                    std::make_unique<Worker>(*model.parts, trees, &thread.shared.memory);
             }
-            read(last, *hand.workers[k], hand, together);
-            if (all) pairs += hand.workers[k]->parts().pairs();
+            read(last, *thread.workers[k], thread, together);
+            if (all) pairs += thread.workers[k]->parts().pairs();
         }
-        if (!hand.listed.empty()) {
-            hand.arcs.score(*model.kept, corpus.words, corpus.offset, first, last,
-                            hand.listed.data());
+        if (!thread.listed.empty()) {
+            thread.arcs.score(*model.kept, corpus.words, corpus.offset, first, last,
+                              thread.listed.data());
             for (int64_t i = first; i < last; ++i) {
-                hand.workers[at(i - first)]->tell(hand.arcs, i);
+                thread.workers[at(i - first)]->tell(thread.arcs, i);
             }
         }
-        if (all) score_pairs(last - first, hand);
+        if (all) score_pairs(last - first, thread);
         if (relaxed() || (all && method.engine == Engine::kMessages)) {
-            hand.order.resize(at(last - first));
-            std::iota(hand.order.begin(), hand.order.end(), first);
-            std::stable_sort(hand.order.begin(), hand.order.end(),
+            thread.order.resize(at(last - first));
+            std::iota(thread.order.begin(), thread.order.end(), first);
+            std::stable_sort(thread.order.begin(), thread.order.end(),
                              [&](int64_t a, int64_t b) { return corpus.size(a) > corpus.size(b); });
-            all ? pass(first, hand) : relax(first, hand);
+            all ? pass(first, thread) : relax(first, thread);
             return stopped() ? end : last;
         }
         for (int64_t i = first; i < last; ++i) {
             if (stopped()) return end;
-            std::unique_ptr<Worker>& w = hand.workers[at(i - first)];
-            answer(i, *w, hand, own);
+            std::unique_ptr<Worker>& w = thread.workers[at(i - first)];
+            answer(i, *w, thread, own);
             if (all && w->parts().pairs() > kPairsKept) w.reset();
         }
         return last;
@@ -402,9 +405,9 @@ struct Predicting {
         Control own;
         own.poll = Watched::look;
         own.arg = &watched;
-        Hands& hand = *job.hands[at(worker)];
+        ThreadState& thread = *job.threads[at(worker)];
         job.shortage.watch(job.control, [&] {
-            for (int64_t i = item.first; i < item.last;) i = job.block(i, item.last, hand, &own);
+            for (int64_t i = item.first; i < item.last;) i = job.block(i, item.last, thread, &own);
         });
     }
 };
@@ -427,8 +430,8 @@ Status predict(const Model& model, const Method& method, const Corpus& corpus, c
         const int64_t last = model.arcs ? shares.score(first, pool, control) : corpus.sentences;
         const Tasks tasks = tasks_of(corpus, threads, first, last);
         const int64_t workers = std::min(most, tasks.size());
-        while (static_cast<int64_t>(job.hands.size()) < workers) {
-            job.hands.push_back(std::make_unique<Hands>(model, trees));
+        while (static_cast<int64_t>(job.threads.size()) < workers) {
+            job.threads.push_back(std::make_unique<ThreadState>(model, trees));
         }
         job.tasks = &tasks;
         pool.run_plan(tasks.view("sentences"), Predicting::run, &job, static_cast<int>(workers),

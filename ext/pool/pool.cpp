@@ -35,6 +35,7 @@ void pause_cpu() {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kSpin{100};  // how long an idle worker stays awake
+constexpr int kMostThreads = 4096;               // MAX_THREADS of threads.py
 
 // Ready tasks of one worker, a list through `links` (two per task, of the whole job): the owner
 // takes the newest, thieves the oldest. A short lock is enough: tasks are tens of microseconds.
@@ -394,7 +395,7 @@ int get_num_threads() {
         n = hardware_threads();
         if (const char* s = std::getenv("VALUESPARSE_NUM_THREADS")) {
             const long v = std::strtol(s, nullptr, 10);
-            if (v >= 1 && v <= 4096) n = static_cast<int>(v);
+            if (v >= 1 && v <= kMostThreads) n = static_cast<int>(v);
         }
         g_threads.store(n);
     }

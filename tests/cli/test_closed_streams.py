@@ -24,7 +24,7 @@ full = pytest.mark.skipif(
 
 NO_INPUT = "Error: the standard input is closed: name a file instead\n"
 NO_OUTPUT = "Error: the standard output is closed\n"
-NO_SPACE = "Error: No space left on device\n"
+NO_SPACE = "Error: the standard output: No space left on device\n"
 
 
 @pytest.fixture

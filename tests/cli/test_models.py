@@ -263,17 +263,21 @@ def test_the_partition_function_needs_no_marginals(
     assert answer["method"] == "exact"
 
 
-def test_progress_is_drawn_on_terminals_only(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_drawn_on_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
     from rich.console import Console
 
     from valuesparse.cli import solve
 
+    screen, terminal = io.StringIO(), True
+    monkeypatch.setattr(
+        "rich.console.Console", lambda **options: Console(file=screen, force_terminal=terminal)
+    )
     with solve._progress(quiet=True) as progress:
         assert progress is None
-    screen = io.StringIO()
-    monkeypatch.setattr(
-        "rich.console.Console", lambda **options: Console(file=screen, force_terminal=True)
-    )
+    terminal = False
+    with solve._progress(quiet=False) as progress:
+        assert progress is None
+    terminal = True
     with solve._progress(quiet=False) as progress:
         assert progress is not None
         progress(5, 10)

@@ -341,8 +341,12 @@ def test_trees_of_a_treebank_are_checked(tmp_path: Path) -> None:
 
 def test_names_are_those_of_the_package() -> None:
     from valuesparse.parsing._corpora import ON_ERROR
+    from valuesparse.parsing._dictionary import FEATURES
     from valuesparse.parsing._encoding import IGNORABLE
+    from valuesparse.parsing._parser import METHODS
+    from valuesparse.parsing._sentences import FORMATS
 
+    assert (parse.FEATURES, parse.METHODS, parse.FORMATS) == (FEATURES, METHODS, FORMATS)
     assert tuple(IGNORABLE) == parse.COLUMNS
     assert ON_ERROR == ("stop", "skip")
 

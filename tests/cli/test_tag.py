@@ -22,6 +22,13 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(valuesparse, [str(a) for a in arguments])
 
 
+def test_algorithms_are_those_of_the_package() -> None:
+    from valuesparse.cli import train
+    from valuesparse.crf.training._parameters import ALGORITHMS, ALIASES
+
+    assert [ALIASES.get(name, name) for name in train.ALGORITHMS] == list(ALGORITHMS)
+
+
 def test_train_and_tag(tmp_path: Path) -> None:
     source, model, out = tmp_path / "a.conll", tmp_path / "m.crfsuite", tmp_path / "out"
     source.write_text(TEXT)

@@ -7,10 +7,12 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 
+import joblib
 import pytest
 from corpus_files import as_conll, begin_tagging, contents, kill, make_model, sentences
 from hypothesis import HealthCheck, Phase, settings
@@ -23,11 +25,12 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from joblib.parallel import ThreadingBackend
 
 from valuesparse.corpora import _lock, _run_file
 from valuesparse.corpora._lock import LOCK
 from valuesparse.corpora._run_file import RUN
-from valuesparse.crf import tag_corpus
+from valuesparse.crf import tag_corpus, tag_file
 
 needs_sigkill = pytest.mark.skipif(
     os.name == "nt", reason="kills a process with SIGKILL, which Windows lacks"
@@ -68,6 +71,72 @@ def test_a_shard_that_changed_is_made_again(
     assert report.skipped == len(names) - 1
     assert contents(out) == before
     assert all((out / n).stat().st_mtime_ns == s for n, s in stamps.items() if n != names[2])
+
+
+class ListsOnly(ThreadingBackend):
+    """Does as the backends of clusters, in this process."""
+
+    supports_return_generator = False
+
+
+@pytest.mark.parametrize("change", [cut, flipped, lambda data: data[:-9], bytes.upper])
+@pytest.mark.parametrize("how", [{"jobs": 1}, {"jobs": 2}, {"jobs": 2, "backend": "ray"}])
+def test_an_input_that_changes_meanwhile_is_an_error(
+    how, change, model: Path, finished: tuple[Path, Path, dict[str, bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Its tags once passed for those of the text that was there before."""
+    # Machines of a cluster need not agree on more of a file than its size.
+    monkeypatch.setitem(joblib.parallel.BACKENDS, "ray", ListsOnly)
+    source, clean, before = finished
+    out, text = clean.with_name("again"), source.read_bytes()
+    seen = []
+
+    def progress(done: int, total: int) -> None:
+        seen.append(done)
+        if len(seen) == 3:
+            source.write_bytes(change(text))
+
+    with pytest.raises(ValueError, match=r"a\.conll: it changed while it was read; run again"):
+        tag_corpus(model, [source], out, shard_bytes=1000, progress=progress, **how)
+    assert not list(out.glob(".*"))
+    told = json.loads((out / RUN).read_text())["shards"]
+    assert 0 < len(told) < len(before) - 1
+    with pytest.raises(ValueError, match="a run with other inputs"):
+        tag_corpus(model, [source], out, shard_bytes=1000)
+    source.write_bytes(text)
+    report = tag_corpus(model, [source], out, shard_bytes=1000)
+    assert report.skipped == len(told)
+    whole = b"".join(path.read_bytes() for path in report.outputs)
+    assert whole == b"".join(before[name] for name in sorted(before) if name != RUN)
+
+
+@pytest.mark.parametrize("name", [".notes.part", ".NOTES.part", RUN, LOCK, RUN.upper()])
+def test_names_of_the_runs_own_files_are_refused(name: str, model: Path, tmp_path: Path) -> None:
+    source, out = tmp_path / name, tmp_path / "out"
+    source.write_text("the\ndog\n\n")
+    with pytest.raises(ValueError, match=r"inputs: .* a name of the run's own files; rename it"):
+        tag_corpus(model, [source], out, input_format="conll")
+    assert not out.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs names that are no text")
+def test_a_name_that_is_no_text_is_refused(model: Path, tmp_path: Path) -> None:
+    source, out = tmp_path / os.fsdecode(b"caf\xe9.conll"), tmp_path / "out"
+    source.write_text("the\ndog\n\n")
+    with pytest.raises(ValueError, match=r"the name of '.*caf\\udce9\.conll' is no UTF-8") as info:
+        tag_corpus(model, [source], out)
+    assert str(info.value).isascii()
+    assert not out.exists()
+
+
+def test_progress_must_be_callable(model: Path, tmp_path: Path) -> None:
+    source = tmp_path / "a.conll"
+    source.write_text("the\ndog\n\n")
+    for tag in (tag_corpus, tag_file):
+        with pytest.raises(ValueError, match="progress must be callable, got 3"):
+            tag(model, source, tmp_path / "out", progress=3)  # type: ignore[operator]
+    assert not (tmp_path / "out").exists()
 
 
 def test_shards_that_nobody_vouches_for_are_made_again(

@@ -15,6 +15,7 @@ from corpus_files import as_conll, as_conllu, begin_tagging, contents, kill, mak
 
 from valuesparse.crf import tag_corpus
 from valuesparse.crf.corpora import _shard
+from valuesparse.crf.corpora._functions import identity_of
 from valuesparse.io.errors import TextFormatError
 
 
@@ -66,9 +67,7 @@ def test_finished_shards_stay(model: Path, tmp_path: Path) -> None:
         tag_corpus(model, [source], out, shard_bytes=1000)
 
 
-def test_a_failure_leaves_no_half_file(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_leaves_no_half_file(model: Path, tmp_path: Path) -> None:
     source = tmp_path / "a.conllu"
     source.write_text(as_conllu(sentences(40)) + "1\tshort\n")
     out = tmp_path / "out"
@@ -157,6 +156,39 @@ def test_dask_loses_nothing_with_a_worker(
     assert contents(tmp_path / "out") == contents(expected)
 
 
+ENDS = """
+import os, signal
+from pathlib import Path
+
+FLAG = Path(__file__).with_name("flag")
+
+def f(words):
+    if FLAG.exists() and words[-1] == "ran":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [["w=" + word] for word in words]
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="kills a process with SIGKILL, which Windows lacks")
+def test_a_worker_that_is_killed_is_told(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ends_for_loky.py").write_text(ENDS)
+    monkeypatch.chdir(tmp_path)
+    source, out, flag = tmp_path / "a.conll", tmp_path / "out", tmp_path / "flag"
+    source.write_text(as_conll(sentences(300, seed=13)))
+    how = {"features": "ends_for_loky:f", "shard_bytes": 2000}
+    flag.touch()
+    with pytest.raises(OSError, match=r"^a worker was ended .*run the same again") as info:
+        tag_corpus(model, [source], out, backend="loky", jobs=2, **how)
+    assert "\n" not in str(info.value)
+    assert not list(out.glob(".*"))
+    flag.unlink()
+    tag_corpus(model, [source], out, backend="loky", jobs=2, **how)
+    tag_corpus(model, [source], tmp_path / "expected", jobs=1, **how)
+    assert contents(out) == contents(tmp_path / "expected")
+
+
 DASK = """
 import os, signal, sys
 from distributed import LocalCluster
@@ -191,7 +223,7 @@ def test_a_folder_without_output_is_nobodys(model: Path, tmp_path: Path) -> None
         tag_corpus(model, [source], out)
 
 
-def test_another_model_is_noticed(model: Path, tmp_path: Path) -> None:
+def test_another_model_is_noticed(model: Path) -> None:
     _shard.tagger_of.cache_clear()
     with pytest.raises(ValueError, match="is not the model that the run began with"):
         _shard.tagger_of(str(model), "0" * 64)
@@ -274,3 +306,78 @@ def test_dask_wants_a_scheduler(model: Path, tmp_path: Path) -> None:
     source.write_text(as_conll(sentences(3, seed=12)))
     with pytest.raises(ValueError, match="'dask' needs the address of its scheduler"):
         tag_corpus(model, [source], tmp_path / "out", backend="dask")
+
+
+def stop(done: int, total: int) -> None:
+    if done:
+        raise KeyboardInterrupt
+
+
+def test_another_function_of_the_same_name_is_refused(model: Path, tmp_path: Path) -> None:
+    def made(size: int):
+        return lambda words: [[f"{word[:size]}{size}"] for word in words]
+
+    source, out = tmp_path / "a.conll", tmp_path / "out"
+    source.write_text(as_conll(sentences(100, seed=14)))
+    with pytest.raises(KeyboardInterrupt):
+        tag_corpus(model, [source], out, features=made(1), shard_bytes=1000, progress=stop)
+    for other in (made(2), lambda words: [["x"] for _ in words]):
+        other.__qualname__ = made(1).__qualname__
+        with pytest.raises(ValueError, match="a run with other features_sha256"):
+            tag_corpus(model, [source], out, features=other, shard_bytes=1000)
+    assert tag_corpus(model, [source], out, features=made(1), shard_bytes=1000).skipped
+
+
+AGAIN = """
+import sys
+from valuesparse.crf import tag_corpus
+source, model, out = sys.argv[1:]
+print(tag_corpus(model, [source], out, features="edited_for_run:f", shard_bytes=1000).skipped)
+"""
+
+
+def test_a_function_is_known_again_until_its_module_is_edited(model: Path, tmp_path: Path) -> None:
+    source, module = tmp_path / "a.conll", tmp_path / "edited_for_run.py"
+    source.write_text(as_conll(sentences(100, seed=15)))
+    text = "def f(words):\n    return [['w=' + w] for w in words if w not in {'x', 'y', 'z'}]\n"
+    module.write_text(text)
+
+    def run(seed: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", AGAIN, source, model, tmp_path / "out"], cwd=tmp_path,
+            env=children.environment(PYTHONHASHSEED=seed), capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+
+    assert run("1").stdout == "0\n"
+    assert int(run("2").stdout) > 1
+    module.write_text(text.replace("'w='", "'v='"))
+    done = run("1")
+    assert done.returncode == 1
+    assert "a run with other features_sha256; choose" in done.stderr
+
+
+def counting(step: int):
+    count, size = 0, step
+
+    def f(words: list[str]) -> list[list[str]]:
+        nonlocal count
+        count += size
+        return [[word] for word in words]
+
+    return f
+
+
+def test_what_tells_a_function_from_another() -> None:
+    first, second = (lambda words: words), (lambda words: [words])  # of one line
+    one, other = identity_of("a:f", first), identity_of("a:f", second)
+    assert one["python"] == other["python"] == sys.implementation.cache_tag
+    assert one["features_sha256"] != other["features_sha256"]
+    assert identity_of("a:f", first) == one
+    f, g = counting(1), counting(2)
+    known = identity_of("a:f", f)
+    assert "python" not in known
+    f(["a"])  # what it counts is none of what it is
+    assert identity_of("a:f", f) == identity_of("a:f", counting(1)) == known
+    assert identity_of("a:f", g) != known
+    assert set(identity_of("builtins:len", len)) == {"features_sha256"}

@@ -155,7 +155,7 @@ def test_random_states_are_those_of_sklearn(data: Data) -> None:
             model(seed)
 
 
-def test_training_is_theirs(data: Data, tmp_path: Path) -> None:
+def test_training_is_theirs(data: Data) -> None:
     original = pytest.importorskip("sklearn_crfsuite", reason="needs sklearn-crfsuite").CRF
     params = {"c1": 0.05, "c2": 0.02, "max_iterations": 15, "all_possible_transitions": True}
     ours, expected = CRF(**params).fit(*data), original(**params).fit(*data)
@@ -203,7 +203,7 @@ def test_constraints_and_islands(data: Data, fitted: CRF) -> None:
 
 
 @pytest.mark.usefixtures("no_files")
-def test_no_temporary_files(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_temporary_files(data: Data) -> None:
     crf = CRF(max_iterations=4).fit(*data)
     again = pickle.loads(pickle.dumps(crf))
     assert again.predict(data[0]).tolist() == crf.predict(data[0]).tolist()
@@ -211,7 +211,7 @@ def test_no_temporary_files(data: Data, monkeypatch: pytest.MonkeyPatch) -> None
     assert again.size_ == crf.size_
 
 
-def test_a_model_file(data: Data, fitted: CRF, tmp_path: Path) -> None:
+def test_a_model_file(data: Data, tmp_path: Path) -> None:
     path = tmp_path / "model.crfsuite"
     crf = CRF(model_filename=path)
     assert crf.tagger_ is None
@@ -335,7 +335,7 @@ def test_bad_input(data: Data, fitted: CRF) -> None:
 
 
 @pytest.mark.smoke
-def test_grid_search(data: Data) -> None:
+def test_grid_search() -> None:
     search = GridSearchCV(CRF(max_iterations=5), {"c2": [0.01, 100.0]}, cv=3, n_jobs=1)
     search.fit(*sentences(2, 60, empty=False))
     assert search.best_params_ == {"c2": 0.01}

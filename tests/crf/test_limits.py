@@ -195,7 +195,7 @@ def test_a_file_takes_no_more_than_it_may(what: str, model: Path, tmp_path: Path
     assert int(kib) * 1024 < 64 * source.stat().st_size + (64 << 20)
 
 
-def test_batches_are_bounded_by_their_tokens(model: Path, tmp_path: Path) -> None:
+def test_batches_are_bounded_by_their_tokens(tmp_path: Path) -> None:
     source = tmp_path / "a.conll"
     source.write_text(("the DET\n" * 10_000 + "\n") * 3 + as_conll(sentences(600)))
     form = line_format(source, "conll", WORDS)
@@ -240,7 +240,7 @@ def test_rows_of_parquet_have_an_end(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_damaged_parquet_is_one_line(seed: int, model: Path, tmp_path: Path) -> None:
+def test_damaged_parquet_is_one_line(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     data = [words for words, _ in sentences(200, seed)]
     parquet_of(path, data, compression=["none", "snappy", "zstd"][seed])

@@ -205,9 +205,7 @@ def test_zeta(zeta: float, tagger: Tagger, model: CrfsuiteModel, rng: np.random.
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8, None])
-def test_batches(
-    threads: int | None, tagger: Tagger, model: CrfsuiteModel, rng: np.random.Generator
-) -> None:
+def test_batches(threads: int | None, tagger: Tagger, rng: np.random.Generator) -> None:
     lengths = [0, 1, 700, 3, *rng.integers(0, 30, 300), 0]
     xseqs = [draw(rng, n) for n in lengths]
     marginals = tagger.marginals_batch(iter(xseqs), threads=threads)

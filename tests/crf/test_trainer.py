@@ -371,7 +371,7 @@ def test_checkpoints_of_other_runs_are_refused(tmp_path: Path) -> None:
         Trainer(verbose=False).train("", checkpoint=saved, checkpoint_every=0)
 
 
-def test_the_callback_sees_and_stops(tmp_path: Path) -> None:
+def test_the_callback_sees_and_stops() -> None:
     trainer = Trainer(params={"c2": 0.01}, verbose=False)
     for x, y, group in sequences(8):
         trainer.append(x, y, group)
@@ -422,7 +422,7 @@ def test_threads_never_show_in_the_file(tmp_path: Path) -> None:
     assert len(set(files)) == 1
 
 
-def test_weights_of_l1_satisfy_the_conditions_of_an_optimum(tmp_path: Path) -> None:
+def test_weights_of_l1_satisfy_the_conditions_of_an_optimum() -> None:
     from valuesparse.crf.training._features import generate
     from valuesparse.crf.training._objective import Objective
 

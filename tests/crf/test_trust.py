@@ -55,7 +55,7 @@ def keep(model: Path, **settings: object) -> None:
     ],
 )
 def test_a_model_that_names_a_function_runs_nothing(
-    name: str, model: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, model: Path, source: Path, tmp_path: Path
 ) -> None:
     keep(model, features=name)
     made = tmp_path / "made"
@@ -138,7 +138,7 @@ def test_a_function_itself_may_be_given(backend: str, source: Path, tmp_path: Pa
         tag_corpus(model, [source], tmp_path / "other", features=5)  # type: ignore[arg-type]
 
 
-def test_sys_path_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sys_path_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("raise RuntimeError('an installed module was shadowed')\n")
     (tmp_path / "trust_alone.py").write_text(
         "import json, sys, trust_beside\nf = trust_beside.f\nnumber = 5\npath = list(sys.path)\n"

@@ -91,3 +91,40 @@ print(status)
 def test_forks_while_threads_import() -> None:
     done = run(LOCKS)
     assert (done.returncode, done.stdout.strip()) == (0, "0"), done.stderr
+
+
+# A thread grows a dictionary, which holds its lock without the GIL; each child grows it, too.
+DICTIONARIES = """
+import os, signal, sys, threading, time
+from valuesparse.crf.crfsuite import Trainer
+trainer, stop = Trainer(verbose=False), threading.Event()
+def grow():
+    n = 0
+    while not stop.is_set():
+        n += 1
+        trainer.append([[f"{n}-{i}"] for i in range(20_000)], ["A"] * 20_000)
+        if n % 20 == 0:
+            trainer.clear()
+thread = threading.Thread(target=grow)
+thread.start()
+lost = 0
+for _ in range(int(sys.argv[1])):
+    time.sleep(0.03)
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(20)  # a child that hangs is killed
+        trainer.append([["x"], ["y"]], ["A", "B"])
+        os._exit(0)
+    lost += os.waitpid(pid, 0)[1] != 0
+    if lost:
+        break
+stop.set()
+thread.join()
+print(lost)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+def test_forks_while_a_dictionary_grows(runs: int) -> None:
+    done = run(DICTIONARIES, str(10 * runs), timeout=120 + 5 * runs)
+    assert (done.returncode, done.stdout.strip()) == (0, "0"), done.stderr

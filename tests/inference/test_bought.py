@@ -12,7 +12,7 @@ import valuesparse as vs
 from tests.inference.test_support_trees import parents
 from tests.inference.test_supports import peaked
 from valuesparse import _supports as native
-from valuesparse.inference import _local, _supports
+from valuesparse.inference import _local, _pieces, _supports
 from valuesparse.results._certificate import interval
 
 pytestmark = pytest.mark.simd
@@ -270,3 +270,25 @@ def test_the_order_of_the_batch_does_not_show(k: int, share: float) -> None:
     ]
     one, other = (r.marginals.reshape(30, -1) for r in trees)
     assert one[order].tobytes() == other.tobytes()
+
+
+def test_empty_sequences_cost_no_checksum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have no message, and the answers of the others do not heed them."""
+    rng, asked = np.random.default_rng(0), []
+    unary, table = rng.normal(size=(150, 2)), rng.normal(size=(2, 2))
+    allowed = rng.random((150, 2)) < 0.9
+    allowed[:, 0] = True
+    lengths = rng.permutation([5] * 30 + [0] * 2000)
+    checksum = _pieces.crc32
+
+    def counted(*given: Any) -> int:
+        asked.append(given)
+        return checksum(*given)
+
+    monkeypatch.setattr(_pieces, "crc32", counted)
+    few = vs.infer(vs.Chain(unary, table, [5] * 30, allowed=allowed), work=500)
+    calls = len(asked)
+    many = vs.infer(vs.Chain(unary, table, lengths, allowed=allowed), work=500)
+    assert calls == len(asked) - calls == 2 * 30
+    assert many.marginals.tobytes() == few.marginals.tobytes()
+    assert many.error.tobytes() == few.error.tobytes()

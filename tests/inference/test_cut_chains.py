@@ -108,6 +108,47 @@ def test_per_edge_tables_masks_and_ends(rng: np.random.Generator) -> None:
     assert_exact(model, vs.infer(chain(model)), solve(model))
 
 
+@pytest.mark.parametrize("table", [1.0, 4.0])
+@pytest.mark.parametrize("scale", [15.0, 40.0, 300.0])
+@pytest.mark.parametrize("k", [2, 3, 9, 30])
+def test_float32_far_apart(rng: np.random.Generator, k: int, scale: float, table: float) -> None:
+    """Entries at floors, which stand on another scale in each chunk, are not compared."""
+    n = 12_000
+    unary = (scale * rng.normal(size=(n, k))).astype(np.float32)
+    pairs = (table * rng.uniform(-1, 1, size=(k, k))).astype(np.float32)
+    model = vs.Chain(unary, pairs)
+    r = vs.infer(model)
+    want = vs.infer(vs.Chain(unary.astype(np.float64), pairs.astype(np.float64)))
+    np.testing.assert_allclose(r.marginals, want.marginals, atol=2e-6)
+    np.testing.assert_allclose(r.log_z, want.log_z, rtol=1e-6)
+    if not r.stats["sequences_widened"]:
+        assert labels(model) == ["pack", CHUNKS]
+        for threads in (2, 3):
+            assert_same_result(vs.infer(model, threads=threads), vs.infer(model, threads=1))
+
+
+@given(st.integers(0, 10**9))
+@examples(200)
+def test_tiny_chunks_of_float32_far_apart(seed: int) -> None:
+    """Chunks are entered by rows with many floors, true or not; proofs count what was left out."""
+    rng = np.random.default_rng(seed)
+    k, n = int(rng.integers(2, 7)), int(rng.integers(2, 40))
+    scale, table = 10 ** rng.uniform(0, 3), 10 ** rng.uniform(-1, 1.5)
+    model = random_chain(rng, [n], k, scale=scale).astype(np.float32)
+    model.transition[:] *= table / scale
+    native.cut_chains(2, int(rng.integers(1, 6)), int(rng.integers(1, 4)))
+    result = vs.infer(chain(model))
+    assert_exact(model, result)
+    try:
+        bounded = vs.infer(chain(model), tol=0.01)
+    except ValueError:
+        return  # below the floor of this model
+    exact = uncut(chain(model.astype(np.float64)))
+    assert (np.abs(bounded.marginals - exact.marginals) <= 0.01).all()
+    assert (bounded.lower <= exact.marginals + 1e-12).all()
+    assert (exact.marginals <= bounded.upper + 1e-12).all()
+
+
 def test_bits(rng: np.random.Generator, dtype: type) -> None:
     """The same for any number of threads, and whatever else is in the batch, in any order."""
     model = mixing(rng, 30_000, 6, dtype)

@@ -11,6 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import valuesparse as vs
+from valuesparse.inference import _forest_islands
+from valuesparse.inference._forest_islands import forest_part
+from valuesparse.inference._watch import NOBODY
+from valuesparse.models._evidence import Known
 from valuesparse.schedule import record
 
 
@@ -96,6 +100,51 @@ def test_a_contradiction_takes_no_round_from_another_component() -> None:
         assert beside.islands[:4].tolist() == alone.islands.tolist()
         assert alone.converged == (revisit == 3)
         assert beside.converged == alone.converged
+
+
+def wide_star(rng: np.random.Generator, states: int, leaves: int) -> list:
+    """Return the factors of a tree: one variable of many states, and binary ones around it."""
+    factors = [((0,), rng.normal(size=states))]
+    for v in range(1, leaves + 1):
+        factors += [((0, v), 2.0 * rng.normal(size=(states, 2))), ((v,), rng.normal(size=2))]
+    return factors
+
+
+@pytest.mark.parametrize("zeta", [0.0, 0.5, 0.7, 0.9])
+def test_trees_are_not_padded_to_far_more_than_they_have(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, zeta: float
+) -> None:
+    """They are answered by the rules of graphs; narrow ones beside them stay a forest."""
+    monkeypatch.setattr(_forest_islands, "_BYTES", 0)
+    for _ in range(10):
+        cards = [25, 2, 2, 2, 2, 3, 2, 2]
+        factors = [*wide_star(rng, 25, 4), ((5, 6), rng.normal(size=(3, 2))), ((7,), np.zeros(2))]
+        known = Known({}, np.full(len(cards), -1), [])
+        found = forest_part(graph_of(cards, factors), known, 1 << 30, NOBODY)
+        assert found is not None
+        assert found.variables.tolist() == [5, 6, 7]
+        assert found.others == list(range(9))
+        for evidence in ({}, {2: 1}, {0: 3}, {1: np.array([0.5, -1.0])}):
+            for revisit in (None, 0, 1):
+                _check(cards, factors, evidence, zeta, revisit)
+
+
+def test_a_hub_of_more_neighbours_than_states_is_padded(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_forest_islands, "_BYTES", 0)
+    for leaves, padded in ((40, False), (100, True)):
+        cards = [20] + [2] * leaves
+        graph = graph_of(cards, wide_star(rng, 20, leaves))
+        found = forest_part(graph, Known({}, np.full(len(cards), -1), []), 1 << 30, NOBODY)
+        assert (found is not None) == padded
+
+
+def test_a_wide_tree_needs_the_memory_of_its_own_tables(rng: np.random.Generator) -> None:
+    graph = graph_of([100] + [2] * 40, wide_star(rng, 100, 40))
+    r = vs.infer(graph, zeta=0.9, memory_limit=1_000_000)  # padded it would take 3 MB
+    assert r.method == "islands"
+    assert r.converged
 
 
 def test_contradicting_islands_release_each_other() -> None:

@@ -112,7 +112,7 @@ def test_samples_follow_the_posterior(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.smoke
-def test_log_prob(rng: np.random.Generator) -> None:
+def test_log_prob() -> None:
     cards, factors, _ = random_model(np.random.default_rng(3), 6)
     full = log_joint(cards, factors, {})
     graph = graph_of(cards, factors)
@@ -222,7 +222,7 @@ def test_many_operands_of_moderate_range_stay_in_plain_numbers(rng: np.random.Ge
     _close(r, probabilities(full))
 
 
-def test_counting(rng: np.random.Generator) -> None:
+def test_counting() -> None:
     """With unit potentials the sum is the number of configurations: proper 3-colourings."""
     graph = vs.FactorGraph([3] * 10)
     differ = np.where(np.eye(3, dtype=bool), -np.inf, 0.0)
@@ -313,3 +313,16 @@ def test_log_prob_given_evidence() -> None:
         vs.log_prob(graph, [0, 1], memory_limit=1)
     with pytest.raises(ValueError, match="FactorGraph only"):
         vs.log_prob(vs.Chain(np.zeros((2, 2)), np.zeros((2, 2))), [0, 1], evidence={0: 1})
+
+
+@pytest.mark.parametrize("names", [None, ["a", "b", "c"]])
+def test_states_are_those_of_a_variable_that_there_is(names: list[str] | None) -> None:
+    graph = vs.FactorGraph([2, 2, 3], names=names)
+    graph.add([2], [0.0, -np.inf, 0.0])
+    tree = vs.JunctionTree(graph)
+    assert tree.possible_states(2) == tree.possible_states(np.int64(2)) == [0, 2]
+    if names:
+        assert tree.possible_states("c") == [0, 2]
+    for bad in (-1, 3, "x", 10**6, 10**12, 10**30, None):
+        with pytest.raises(ValueError, match="variable"):
+            tree.possible_states(bad)

@@ -201,7 +201,7 @@ def test_zeros_beside_scores_that_underflow(
         np.testing.assert_allclose(r.log_z.sum(), log_z, rtol=tol, atol=tol)
 
 
-def test_underflow_in_a_leaf(rng: np.random.Generator) -> None:
+def test_underflow_in_a_leaf() -> None:
     forbidden = -np.inf
     model = vs.Tree(
         [-1, 0, 0], [[-1700.0, 1100], [0, -1040], [0, -480]], [[0, forbidden], [forbidden, -280]]

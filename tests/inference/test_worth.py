@@ -244,6 +244,76 @@ def test_long_paths_of_few_labels_ask_masks_ends_and_no_tables() -> None:
     assert vs.infer(vs.Tree(star, flat, table), zeta=0.9).method == "islands"
 
 
+def left_to_right(rng: np.random.Generator, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return scores whose confident variables mostly exclude one another."""
+    table = np.full((k, k), -np.inf)
+    at = np.arange(k)
+    table[at, at], table[at[:-1], at[1:]] = -0.01, -5.0
+    return 3 * rng.normal(size=(n, k)), table
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("revisit", [None, 0, 3])
+@pytest.mark.parametrize(("k", "n"), [(5, 4000), (31, 2000)])
+def test_what_contradicts_itself_gives_up(k: int, n: int, revisit: int | None, dtype: str) -> None:
+    """Rounds that each release the ends of a stretch would take the square of its length."""
+    rng = np.random.default_rng(k)
+    unary, table = (x.astype(dtype) for x in left_to_right(rng, n, k))
+    chain = vs.Chain(unary, table)
+    exact, r = vs.infer(chain), vs.infer(chain, zeta=0.7, revisit=revisit)
+    assert r.method == "exact"
+    assert "contradict one another" in r.reason
+    assert (r.islands == -1).all()
+    assert r.converged
+    assert np.array_equal(r.marginals, exact.marginals)
+    assert np.array_equal(r.log_z, exact.log_z)
+    for name in ("messages_full", "messages_sparse", "segments", "released"):
+        assert r.stats[name] == exact.stats[name]
+    # Neither others, nor threads, nor the root show.
+    calm = rng.normal(size=(40, k)).astype(dtype)
+    calm[:, 0] += 14.0
+    beside = vs.Chain(np.concatenate([calm, unary, calm]), table, [40, n, 40])
+    for threads in (1, 2, 8):
+        more = vs.infer(beside, zeta=0.7, revisit=revisit, threads=threads)
+        assert np.array_equal(more.marginals[40 : 40 + n], exact.marginals)
+        assert (more.islands[:40] == 0).all()
+        assert (more.islands[-40:] == 0).all()
+        assert more.stats["sequences_without_islands"] == 1
+    for root in (0, n // 2):
+        path = vs.infer(turned(unary, table, root), zeta=0.7, revisit=revisit)
+        assert path.method == "exact"
+        np.testing.assert_allclose(path.marginals, exact.marginals, atol=2e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_trees_that_contradict_themselves_give_up(dtype: str) -> None:
+    """Beside another, which keeps its islands; and one that is impossible is told."""
+    rng = np.random.default_rng(2)
+    n, k = 1200, 5
+    unary, table = (x.astype(dtype) for x in left_to_right(rng, n, k))
+    i = np.arange(n)
+    caterpillar = np.where(i % 2 == 1, i - 1, i - 2)
+    caterpillar[0] = -1
+    calm = np.zeros((30, k), dtype=dtype)
+    calm[:, 1] = 14.0
+    parent = np.concatenate([caterpillar, np.arange(-1, 29) + n * (np.arange(30) > 0)])
+    tree = vs.Tree(parent, np.concatenate([unary, calm]), table)
+    exact = vs.infer(tree)
+    for threads in (1, 2, 8):
+        r = vs.infer(tree, zeta=0.7, threads=threads)
+        assert (r.islands[:n] == -1).all()
+        assert (r.islands[n:] == 1).all()
+        assert r.stats["sequences_without_islands"] == 1
+        np.testing.assert_allclose(r.marginals[:n], exact.marginals[:n], atol=2e-6)
+        np.testing.assert_allclose(r.log_z[0], exact.log_z[0], rtol=1e-6)
+    bad = unary.copy()
+    bad[0, :-1], bad[-1, 1:] = -np.inf, -np.inf  # from the last label to the first
+    with pytest.raises(vs.InfeasibleError) as told:
+        vs.infer(vs.Tree(np.concatenate([np.arange(-1, 29), caterpillar + 30 * (i > 0)]),
+                         np.concatenate([calm, bad]), table), zeta=0.7)  # fmt: skip
+    assert told.value.sequence == 1
+
+
 def test_small_label_sets_always_have_islands() -> None:
     """With fewer than 32 labels nothing is chosen, but for long paths."""
     unary, table = scores(100, 0.1, np.random.default_rng(8), k=31)

@@ -241,7 +241,7 @@ probability ( C | A, B ) { default 0.5, 0.5; (default, b1) 0.125, 0.875; (table,
 """
 
 
-def test_default_rows_stand_for_those_that_are_not_there(tmp_path: Path) -> None:
+def test_default_rows_stand_for_those_that_are_not_there() -> None:
     graph = vs.read_bif(DEFAULTS.encode())
     expected = [
         [0.25, 0.75],

@@ -99,8 +99,57 @@ def test_objects_are_made_when_asked_for() -> None:
         with pytest.raises(ValueError, match="read-only"):
             x.log_table[...] = 0.0
     assert columns.factors[3] is columns.factor(3)
+    n = columns.n_factors
+    for graph in (both(shared=False)[0], columns):  # before and after objects are made
+        for bad in (-1, -n, n, 10**30):
+            with pytest.raises(ValueError, match="index"):
+                graph.factor(bad)
+    with pytest.raises(ValueError, match=rf"index is {n}: there are {n} factors, numbered from 0"):
+        columns.factor(n)
     same(columns, single)
     assert snapshot_of(columns).scopes == snapshot_of(single).scopes
+
+
+def test_the_tuple_of_factors_is_made_once_until_one_is_added() -> None:
+    graph, _ = both(shared=False)
+    found = graph.factors
+    assert graph.factors is found
+    assert graph.copy().factors is found
+    assert graph.part(np.arange(3)).factors == found[:3]
+    for add in (
+        lambda g: g.add([0], [0.0, 1.0]),
+        lambda g: g.add_feature([0], [1], 0.5),
+        lambda g: g.add_many([[0], [2]], np.zeros(2)),
+        lambda g: g.add_features(Features([[0, 2]], 1.0)),
+        lambda g: g.add_cpt(5),
+    ):
+        known, other = graph.factors, graph.copy()
+        add(other)
+        assert graph.factors is known
+        more = other.factors
+        assert len(more) == other.n_factors > len(known)
+        assert all(a is b for a, b in zip(known, more, strict=False))
+    other.replace_table(len(known), np.log([0.2, 0.3, 0.5]))
+    assert other.factors[-1] is not more[-1]
+    assert other.factors[:-1] == more[:-1]
+
+
+def test_pickles_have_no_object_that_a_block_makes() -> None:
+    graph, single = both(shared=False)
+    graph.add_features(Features([[0, 2], [2, 4]], [0.5, 1.0]))
+    for feature in ([0, 2], 0.5), ([2, 4], 1.0):
+        single.add_feature(feature[0], [1, 1], feature[1])
+    before = pickle.dumps(graph)
+    assert len(graph.factors) == graph.n_factors
+    assert pickle.dumps(graph) == before
+    again = pickle.loads(before)
+    assert again._factors.count(None) == 14
+    assert [repr(f) for f in again.factors] == [repr(f) for f in single.factors]
+    # Earlier versions wrote the objects too.
+    old = vs.FactorGraph.__new__(vs.FactorGraph)
+    old.__setstate__({**graph.__getstate__(), "factors": list(graph.factors)})
+    for other in (again, old, copy.deepcopy(graph)):
+        same(other, single)
 
 
 def test_a_shared_table_is_kept_and_written_once() -> None:

@@ -116,6 +116,22 @@ def test_immutable() -> None:
                 getattr(made, name)[...] = 0
 
 
+@pytest.mark.parametrize("kind", ["Chain", "SecondOrderChain", "Tree"])
+def test_a_change_of_a_model_is_refused_by_the_name_of_its_class(kind: str) -> None:
+    rows, table = np.zeros((3, 2)), np.zeros((2, 2))
+    model = {
+        "Chain": lambda: vs.Chain(rows, table),
+        "SecondOrderChain": lambda: vs.SecondOrderChain(rows, np.zeros((2, 2, 2))),
+        "Tree": lambda: vs.Tree([-1, 0, 0], rows, table),
+    }[kind]()
+    for name in ("unary", "dtype", "other"):
+        with pytest.raises(AttributeError, match=f"^a {kind} is immutable; build a new one to ch"):
+            setattr(model, name, None)
+        with pytest.raises(AttributeError, match=f"^a {kind} is immutable; {name} cannot be del"):
+            delattr(model, name)
+    assert not hasattr(model, "__dict__")
+
+
 def test_repr_is_short() -> None:
     text = repr(vs.Chain(np.zeros((2000, 2)), np.zeros((2, 2))))
     assert "Chain" in text
@@ -216,7 +232,8 @@ def test_no_rows_at_all_says_what_shape_they_have() -> None:
 
 def test_minus_inf_is_fine() -> None:
     unary = np.array([[0, -np.inf], [-np.inf, 0.0]])
-    vs.Chain(unary, [[0, 0], [-np.inf, 0]], start=[0, -np.inf], end=[-np.inf, 0])
+    chain = vs.Chain(unary, [[0, 0.5], [-np.inf, 0]], start=[0, -np.inf], end=[-np.inf, 0])
+    assert vs.infer(chain).log_z.tolist() == [0.5]  # of one labelling, 0 and 1
 
 
 def test_float64_overflow_of_longdouble_is_refused() -> None:

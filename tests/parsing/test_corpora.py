@@ -338,3 +338,22 @@ def test_a_model_that_changes_meanwhile_is_noticed(tmp_path: Path, model: Path) 
             load, model, source, out, options={}, backend="loky", jobs=2, shard_bytes=1000,
             progress=change,
         )  # fmt: skip
+
+
+def test_an_input_that_changes_meanwhile_is_an_error(tmp_path: Path, model: Path) -> None:
+    source, out = tmp_path / "a.conllu", tmp_path / "out"
+    text = treebank(300)
+    source.write_text(text)
+
+    def change(done: int, total: int) -> None:
+        if done and len(source.read_text()) == len(text):
+            source.write_text(text[: len(text) // 2])
+
+    with pytest.raises(ValueError, match=r"a\.conllu: it changed while it was read"):
+        parse_corpus(
+            load, model, source, out, options={}, jobs=1, shard_bytes=2000, progress=change
+        )
+    source.write_text(text)
+    report = parse_corpus(load, model, source, out, options={}, jobs=1, shard_bytes=2000)
+    assert report.skipped == 1
+    assert "".join(path.read_text() for path in report.outputs) == expected(text)

@@ -76,8 +76,8 @@ def test_sums_of_six_words(projective: bool, single_root: bool) -> None:
 
 @ROOTS
 @settings(max_examples=80, deadline=None)
-@given(scores=sentences(4), choice=st.integers(0, 2**32))
-def test_joints_agree_with_enumeration(single_root: bool, scores: Array, choice: int) -> None:
+@given(scores=sentences(4))
+def test_joints_agree_with_enumeration(single_root: bool, scores: Array) -> None:
     n = len(scores) - 1
     exact = Enumerated(scores, False, single_root)
     places = [(h, m) for h in range(n + 1) for m in range(1, n + 1) if h != m]

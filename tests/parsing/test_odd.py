@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -157,3 +158,28 @@ def test_lines_beside_the_words_are_checked_when_written(line: str, tmp_path: Pa
     bad = vs.parsing.Sentence(["a", "b"], others=[(0, "# fine"), (1, line)])
     with pytest.raises(ValueError, match=r"sentences\[0\]: others\[1\] is .*neither a comment"):
         vs.parsing.write_conll([bad], tmp_path / "o.conllu")
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"least": np.nan}, "least must be a number >= 0, got nan"),
+        ({"least": -1}, "least must be a number >= 0, got -1"),
+        ({"least": "x"}, "least must be a number >= 0, got 'x'"),
+        ({"constraint": ""}, "constraint must be"),
+        ({"constraint": 0}, "constraint must be"),
+        ({"nonprojective": "no"}, "nonprojective must be True or False, not 'no'"),
+    ],
+)
+def test_what_stands_for_nothing_is_refused(given: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        vs.parsing.Examples(treebank(2), bits=6, **given)
+    if "least" not in given:
+        with pytest.raises(ValueError, match=problem):
+            train(treebank(2), bits=6, **given)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_loss_that_leads_to_no_weights_is_named(order: int) -> None:
+    with pytest.raises(ValueError, match=r"beta=1e\+100 and gamma=1 lead to weights that are not"):
+        train(treebank(8), order, beta=1e100, gamma=1.0, bits=6, epochs=3)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import pickle
+import struct
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +157,29 @@ def test_damaged_files_are_refused(parser: Parser, tmp_path: Path) -> None:
             load(path)
         assert caught.value.path == str(path)
     assert model_of(data).labels == parser.labels
+
+
+@pytest.mark.parametrize("header", [b"[" * 400_000, b'{"order": 1, "order": 1}', b'{"order": NaN}'])
+def test_headers_of_files_cost_no_stack(header: bytes) -> None:
+    body = struct.pack("<8sII", b"vsparser", 1, len(header)) + header
+    data = body + hashlib.sha256(body).digest()
+    found: list[str] = []
+
+    def read() -> None:
+        try:
+            model_of(data)
+        except vs.io.ModelFormatError as error:
+            found.append(str(error))
+
+    before = threading.stack_size(128 << 10)
+    try:
+        thread = threading.Thread(target=read)
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    assert len(found) == 1
+    assert "it is not JSON" in found[0]
 
 
 @pytest.mark.parametrize("threads", [2, 3, 8])
@@ -356,7 +382,7 @@ def test_models_are_checked(parser: Parser) -> None:
         Parser(tuple(model))  # type: ignore[arg-type]
 
 
-def test_errors_say_what_is_wrong(parser: Parser) -> None:
+def test_errors_say_what_is_wrong(parser: Parser, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="method must be one of auto"):
         parser.parse([], method="viterbi")
     with pytest.raises(ValueError, match="constraint must be"):
@@ -395,8 +421,11 @@ def test_errors_say_what_is_wrong(parser: Parser) -> None:
     ):
         with pytest.raises(ValueError, match=problem):
             train(treebank(2), **given)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="treebank has no sentence"):
+    with pytest.raises(ValueError, match=r"^treebank has no sentence"):
         train([])
+    (tmp_path / "a.conllu").write_text("\n")
+    with pytest.raises(ValueError, match=r"a\.conllu: treebank has no sentence"):
+        train(tmp_path / "a.conllu")
     for treebank_of_none in ([3], 3, None):
         with pytest.raises(TypeError, match="treebank must be paths or Sentence records, not "):
             train(treebank_of_none)

@@ -12,6 +12,7 @@ from relaxed_oracle import divergence, exact_gain, random_graph, scores
 import valuesparse as vs
 from valuesparse.factors import Feature, Features, Table
 from valuesparse.relaxed import _beliefs, feature_gain
+from valuesparse.relaxed._asked import AskedJoints
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -200,3 +201,28 @@ def test_no_complex_numbers(name: str) -> None:
     given = {"mu": [0.5], "theta": [1.0], "complement": [0.5]}
     with pytest.raises(TypeError, match=f"{name} must hold real numbers"):
         feature_gain(**{**given, name: np.array([0.5 + 1j])})
+
+
+def test_beliefs_beside_a_hub_are_found_without_a_look_at_all_of_its_factors() -> None:
+    class Counted(list):
+        read = 0
+
+        def __getitem__(self, at):
+            self.read += 1
+            return super().__getitem__(at)
+
+    n = 60
+    graph = vs.FactorGraph([2] * n)
+    pairs = np.array([(0, v) for v in range(1, n)] + [(v, 0) for v in range(1, n)])
+    graph.add_many(pairs, np.random.default_rng(0).normal(size=(len(pairs), 2, 2)))
+    r = vs.infer(graph, method="bp")
+    asked = AskedJoints(r, thorough=False, linked=True)
+    asked.of([(1, 0)])
+    asked._tables = Counted(asked._tables)
+    scopes = [tuple(pair) for pair in pairs.tolist()]
+    found = asked.of(scopes)
+    assert asked._tables.read <= len(scopes)
+    for scope, p in zip(scopes, found, strict=True):  # that of the first factor that holds them
+        first = sorted(scope)
+        want = r.factor_marginals()[first[1] - 1]
+        np.testing.assert_array_equal(p, want if first == list(scope) else want.T)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from valuesparse._rounding import EPS, down, engine_margin, up
-from valuesparse._validation import ExcessiveError, as_count
+from valuesparse._validation import ExcessiveError, as_count, as_flag, as_items, is_choice
 from valuesparse.bounds import _conditioned
 from valuesparse.bounds._mini_bucket import Buckets
 from valuesparse.bounds._preconditioner import PreconditionerBounds, preconditioner
@@ -171,15 +171,16 @@ def log_z(
     if not isinstance(graph, FactorGraph):
         raise TypeError(f"graph must be a valuesparse.FactorGraph, got {type(graph).__name__}")
     i_bound = as_count("i_bound", i_bound, at_least=1)
+    exact = as_flag("exact", exact)
     iterations = as_count("iterations", iterations, at_least=0)
     seed = as_count("seed", seed, at_least=0)
     if isinstance(methods, str):
         raise ValueError(
             f"methods must be a sequence of names, got {methods!r}; write [{methods!r}]"
         )
-    wanted = METHODS if methods is None else tuple(methods)
+    wanted = METHODS if methods is None else tuple(as_items("methods", methods))
     for name in wanted:
-        if name not in METHODS:
+        if not is_choice(name, METHODS):
             raise ValueError(f"methods must be among {', '.join(METHODS)}, got {name!r}")
     if methods is not None and "exact" in wanted and not exact:
         raise ValueError(

@@ -14,7 +14,7 @@ from scipy.sparse import csgraph
 
 from valuesparse._forest import CARRIED_SUM
 from valuesparse._rounding import EPS, down, engine_margin, up
-from valuesparse._validation import ExcessiveError, as_count
+from valuesparse._validation import ExcessiveError, as_choice, as_count
 from valuesparse.bounds._quadratic import Quadratic, interaction, shift
 from valuesparse.bounds._reduced import Reduced, Tables, graph_of, largest, plan_of, reduce_graph
 from valuesparse.bounds._support_tree import gauge, schur, support_tree
@@ -203,8 +203,7 @@ def preconditioner(
     """
     if not isinstance(graph, FactorGraph):
         raise TypeError(f"graph must be a valuesparse.FactorGraph, got {type(graph).__name__}")
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    as_choice("kind", kind, KINDS)
     width = as_count("width", width, at_least=1)
     known = known_of(graph, asked(graph, evidence, likelihood))
     given = known.given

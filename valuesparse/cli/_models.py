@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from valuesparse._extras import MissingExtraError
+from valuesparse.cli._group import Command
 from valuesparse.cli._streams import STANDARD, Spooled, is_standard, plain_names
 
 if TYPE_CHECKING:
@@ -37,8 +38,6 @@ _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 #: The advice of the API where evidence looks like probabilities.
 _LIKELIHOOD = re.compile(r"write likelihood=\{.*: \.\.\.\} instead, or the logarithms")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Size(IntParam):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from valuesparse.cli._group import Command
 from valuesparse.cli._measure import TOLS, ZETAS
 from valuesparse.cli._streams import is_standard
 from valuesparse.crf._schemes import SCHEMES
@@ -29,8 +30,6 @@ __all__ = [
     "writable",
     "zetas_option",
 ]
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class FloatRange(click.FloatRange):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
 
 import click
 
+from valuesparse.cli._group import Command
 from valuesparse.crf.corpora._formats import FORMATS
 
 __all__ = ["reading"]
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def reading(

@@ -6,11 +6,12 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
+from valuesparse.cli._group import Command
 from valuesparse.cli._models import one_line_errors, spare, usage_errors
 from valuesparse.cli._options import FloatRange, as_writable, quiet_option, shards_options, writable
 from valuesparse.cli._progress import progress_bar
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from valuesparse.corpora._jobs import WrittenCounts
     from valuesparse.corpora._run import CorpusReport
 
+# Copies of what the package has, so that help does not wait for it.
 FEATURES = ("hashed", "supported", "complete")
 METHODS = ("auto", "exact", "bp", "relaxed", "lp", "ad3")
 FORMATS = ("conllu", "conllx")
@@ -43,8 +45,6 @@ _SELDOM = ("min_size", "min_divergence", "min_joint", "max_iterations", "damping
 _TUNING = ("threshold", "max_rounds", *_SELDOM)
 # The number of sentences whose notes say why they were left as they were.
 _TOLD = 5
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def _trees(default: str) -> Callable[[Command], Command]:

@@ -13,6 +13,7 @@ from valuesparse.cli._options import constraints_option, quiet_option
 from valuesparse.cli._reading import reading
 from valuesparse.cli._streams import Input, Target, delivering, is_standard, say
 
+# A copy of what the package has, so that help does not wait for it.
 ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow", "aggressive")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
 from contextlib import ExitStack, suppress
 from typing import Any
 
@@ -29,10 +30,19 @@ def run_jobs(
     jobs: int | None,
     scheduler: str | None,
 ) -> Generator[Done, None, None]:
-    """Do shards; yield what each was when it is done."""
+    """Do shards; yield what each was when it is done.
+
+    Raises
+    ------
+    OSError
+        A process that did a shard was ended; or as of `work`.
+    """
     if not todo:
         return
     todo = [job._replace(run=run) for job in todo]
+    if backend not in ("threads", "loky"):
+        # Machines may differ in how they tell the times and numbers of files that they share.
+        todo = [job._replace(seen=job.seen[:1]) for job in todo]
     halt = Halt()
     with ExitStack() as stack:
         stack.callback(halt.end)
@@ -78,10 +88,21 @@ def run_jobs(
 
 
 def _given_up(results: Any, halt: Halt, *, threads: bool) -> Iterator[Any]:
-    """Yield results; no warning of cancelled shards comes when the reader stops early."""
+    """Yield results; no warning of cancelled shards comes when the reader stops early.
+
+    Raises
+    ------
+    OSError
+        A process that did a shard was ended.
+    """
     try:
         while (result := next(results, None)) is not None:  # joblib sees no reader leave
             yield result
+    except BrokenExecutor as error:
+        raise ChildProcessError(
+            "a worker was ended before its shard was done, as those are that want too much memory; "
+            "run the same again, and it goes on from here; fewer --jobs (jobs=) take less memory"
+        ) from error
     except GeneratorExit:
         halt.end()
         with warnings.catch_warnings(), suppress(Halted):

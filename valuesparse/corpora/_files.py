@@ -15,7 +15,7 @@ from valuesparse.io._files import replacing, require_spared
 
 __all__ = [
     "UNFINISHED", "Target", "as_paths", "digest_of", "fingerprint", "opened", "publishing",
-    "require_target",
+    "require_target", "state_of",
 ]  # fmt: skip
 
 #: Where output goes: a file, or one that is open.
@@ -86,6 +86,13 @@ def as_paths(inputs: Iterable[str | os.PathLike[str]]) -> list[Path]:
                 "more than once; write it to a file first"
             )
     return paths
+
+
+def state_of(path: Path) -> tuple[int, ...]:
+    """Return what tells at once that a file has changed: size, time of the last change, inode."""
+    with open(path, "rb") as file:  # network file systems ask anew for a file that is opened
+        found = os.fstat(file.fileno())
+    return found.st_size, found.st_mtime_ns, found.st_ino
 
 
 def fingerprint(path: Path) -> str:

@@ -10,10 +10,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol, TypeVar
 
-from valuesparse.corpora._files import fingerprint, publishing
-from valuesparse.corpora._lock import require_mine
-from valuesparse.corpora._run_file import Shard
-from valuesparse.corpora._text import BLANK, boundary, is_gzip, located, text_size
+from valuesparse.corpora._files import UNFINISHED, fingerprint, publishing, state_of
+from valuesparse.corpora._lock import LOCK, require_mine
+from valuesparse.corpora._run_file import RUN, Shard
+from valuesparse.corpora._text import (
+    BLANK,
+    boundary,
+    is_gzip,
+    located,
+    require_unpacked,
+    text_size,
+)
 from valuesparse.io.errors import TextFormatError
 
 __all__ = [
@@ -26,6 +33,7 @@ __all__ = [
     "WrittenCounts",
     "done",
     "jobs_of",
+    "require_unchanged",
     "span_of",
     "text_spans",
     "writing",
@@ -44,6 +52,7 @@ class ShardJob(NamedTuple):
     settings: Any  # of whoever does the work; workers of clusters get it pickled
     run: str = ""  # which run of all that ever wrote to the folder
     threads: int = 1  # inside of this shard
+    seen: tuple[int, ...] = ()  # `state_of` the source when the run began, or the first of it
 
 
 class Span(NamedTuple):
@@ -129,13 +138,19 @@ def done(job: ShardJob, halt: Halt | None, work: Callable[[ShardJob, Halt], Writ
     ------
     TextFormatError
         As of `work`, with the file and the line.
+    ValueError
+        As of `require_unchanged` and `work`.
     """
     halt = halt or Halt()
     try:
         with halt.shard():
             counts = work(job, halt)
-    except TextFormatError as error:
-        raise located(error, Path(job.source)) from None
+    except (OSError, ValueError) as error:
+        if _is_changed(job):  # and so may look damaged
+            raise _changed_error(job) from None
+        if isinstance(error, TextFormatError):
+            raise located(error, Path(job.source)) from None
+        raise
     target = Path(job.target)
     # Read again, the file is still in the system's memory.
     shard = Shard(target.name, target.stat().st_size, fingerprint(target))
@@ -149,10 +164,34 @@ def writing(job: ShardJob) -> Iterator[IO[bytes]]:
     with publishing(target) as file:
         yield file
         require_mine(target.parent, job.run)
+        require_unchanged(job)
+
+
+def require_unchanged(job: ShardJob) -> None:
+    """Raise ValueError where the source of a shard is not what it was when the run began."""
+    if _is_changed(job):
+        raise _changed_error(job)
+
+
+def _is_changed(job: ShardJob) -> bool:
+    return bool(job.seen) and state_of(Path(job.source))[: len(job.seen)] != job.seen
+
+
+def _changed_error(job: ShardJob) -> ValueError:
+    return ValueError(
+        f"{job.source}: it changed while it was read; run again once nothing writes to it"
+    )
 
 
 def text_spans(source: Path, shard_bytes: int) -> list[Span]:
-    """Cut a text into shards of about so many bytes; a compressed one is one shard."""
+    """Cut a text into shards of about so many bytes; a compressed one is one shard.
+
+    Raises
+    ------
+    TextFormatError
+        As of `require_unpacked`.
+    """
+    require_unpacked(source)
     size = text_size(source)
     count = 1 if is_gzip(source) else max(1, math.ceil(size / shard_bytes))
     edges = [*(i * shard_bytes for i in range(count)), size]
@@ -176,12 +215,42 @@ def jobs_of(
     spans: Sequence[Span],
     settings: Any,
     name: str | None = None,
+    seen: tuple[int, ...] = (),
 ) -> Iterator[ShardJob]:
-    """Yield the shards of a file, each with its name in a folder, by default as the file's."""
+    """Yield the shards of a file, each with its name in a folder, by default as the file's.
+
+    Parameters
+    ----------
+    seen : tuple of int
+        `state_of` the file before anything else of it was read.
+
+    Raises
+    ------
+    ValueError
+        A name cannot be written to, or is that of a file of the run's own.
+    """
     name = name or source.name
     stem, dot, end = name.partition(".")
     for i, span in enumerate(spans):
         target = name
         if len(spans) > 1:
             target = f"{stem}-{i:05d}-of-{len(spans):05d}{dot}{end}"
-        yield ShardJob(str(source), kind, *span[:2], str(folder / target), span.size, settings)
+        _require_free(target, source)
+        target = str(folder / target)
+        yield ShardJob(str(source), kind, *span[:2], target, span.size, settings, seen=seen)
+
+
+def _require_free(name: str, source: Path) -> None:
+    """Raise ValueError where a run could not keep an output of this name."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"inputs: the name of {str(source)!a} is no UTF-8, and {RUN} could not have it; "
+            "rename the file"
+        ) from None
+    own = name.casefold()  # file systems may not tell letters by their case
+    if own in (RUN, LOCK) or (own.startswith(".") and own.endswith(UNFINISHED)):
+        raise ValueError(
+            f"inputs: {source} would be written to {name}, a name of the run's own files; rename it"
+        )

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from valuesparse._validation import as_count
+from valuesparse._validation import as_choice, as_count
 from valuesparse.corpora._backends import BACKENDS, run_jobs
-from valuesparse.corpora._jobs import ShardJob, ShardWork, WrittenCounts
+from valuesparse.corpora._jobs import ShardJob, ShardWork, WrittenCounts, require_unchanged
 from valuesparse.corpora._lock import locked
 from valuesparse.corpora._run_file import RunFile, tidy
 
-__all__ = ["SHARD", "CorpusReport", "How", "how_of", "run_shards"]
+__all__ = ["SHARD", "CorpusReport", "How", "how_of", "require_callable", "run_shards"]
 
 #: About the bytes of a shard of text.
 SHARD = 4 << 20
@@ -49,6 +49,12 @@ class How(NamedTuple):
     shard_bytes: int
 
 
+def require_callable(progress: object) -> None:
+    """Raise ValueError where `progress` is neither None nor something to call."""
+    if progress is not None and not callable(progress):
+        raise ValueError(f"progress must be callable, got {progress!r}")
+
+
 def how_of(backend: str, jobs: int | None, scheduler: str | None, shard_bytes: int) -> How:
     """Return the arguments, once they are checked.
 
@@ -57,8 +63,7 @@ def how_of(backend: str, jobs: int | None, scheduler: str | None, shard_bytes: i
     ValueError
         An argument is wrong.
     """
-    if backend not in BACKENDS:
-        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
+    as_choice("backend", backend, BACKENDS, "not")
     if scheduler is not None and backend != "dask":
         raise ValueError("scheduler is for backend='dask'")
     shard_bytes = as_count("shard_bytes", shard_bytes, at_least=1)
@@ -97,7 +102,10 @@ def run_shards(
     Raises
     ------
     ValueError
-        Two shards would have the same name; or as of :class:`RunFile`, `locked` and `work`.
+        Two shards would have the same name; a file has changed since it was planned; or as of
+        :class:`RunFile`, `locked` and `work`.
+    OSError
+        A file cannot be read or written, or a worker was ended.
     """
     targets = [job.target for job in plan]
     if len(set(targets)) != len(targets):
@@ -109,6 +117,7 @@ def run_shards(
         state = RunFile(folder, identity, {Path(target).name for target in targets})
         tidy(folder)
         todo = [job for job in plan if Path(job.target).name not in state.finished]
+        named = {Path(job.target).name: job for job in todo}
         total = sum(job.size for job in plan)
         done = total - sum(job.size for job in todo)
         if progress is not None:
@@ -117,6 +126,7 @@ def run_shards(
         try:
             with closing(jobs) as shards:
                 for found in shards:
+                    require_unchanged(named[found.shard.name])
                     state.note(found.shard)
                     done, sentences = done + found.size, sentences + found.counts.sentences
                     tokens += found.counts.tokens
@@ -125,6 +135,7 @@ def run_shards(
                     if progress is not None:
                         progress(done, total)
         finally:
+            with suppress(OSError):  # it may be open still, where that keeps it
+                tidy(folder)
             state.save()
-        tidy(folder)
     return CorpusReport(tuple(map(Path, targets)), sentences, tokens, len(plan) - len(todo))

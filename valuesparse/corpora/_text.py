@@ -20,7 +20,7 @@ from valuesparse.io.errors import ModelFormatError, TextFormatError
 
 __all__ = [
     "BLANK", "ENDS", "Given", "Line", "Source", "as_source", "as_sources", "boundary", "first_line",
-    "is_gzip", "largest", "lines", "located", "spooled", "text_size",
+    "is_gzip", "largest", "lines", "located", "require_unpacked", "spooled", "text_size",
 ]  # fmt: skip
 
 #: Separators of sentences: a blank line, or the end of any line.
@@ -35,6 +35,16 @@ Given: TypeAlias = "str | os.PathLike[str] | IO[bytes] | Stream"
 _LARGEST = 64 << 20
 _LARGEST_PACKED = 1 << 20
 _PIECE = 1 << 16
+# Files that begin so are compressed in ways that are not read here; bzip2's BZh is followed by a
+# digit, which is left out.
+_BZIP2 = b"BZh"
+_PACKED = {
+    "xz": b"\xfd7zXZ\0",
+    "zstd": b"\x28\xb5\x2f\xfd",
+    "zip": b"PK\x03\x04",
+    "bzip2": b"BZh1AY&SY",
+}
+_HEAD = 10  # bytes
 
 
 class Line(NamedTuple):
@@ -80,6 +90,25 @@ def is_gzip(path: Source) -> bool:
         return path.head == b"\x1f\x8b"
     with open(path, "rb") as file:
         return file.read(2) == b"\x1f\x8b"
+
+
+def require_unpacked(path: Path) -> None:
+    """Raise TextFormatError where a file is compressed by another program than gzip."""
+    with open(path, "rb") as file:
+        found = _packed_error(file.read(_HEAD))
+    if found is not None:
+        raise located(found, path)
+
+
+def _packed_error(head: bytes) -> TextFormatError | None:
+    """Return the error of a file that begins so, where that tells how it is compressed."""
+    if head.startswith(_BZIP2):
+        head = _BZIP2 + head[4:]
+    for name, magic in _PACKED.items():
+        if head.startswith(magic):
+            problem = f"compressed by {name}; decompress it first, or compress it by gzip instead"
+            return TextFormatError("text", 0, problem, 0, "")
+    return None
 
 
 def text_size(path: Path) -> int:
@@ -213,6 +242,8 @@ def _require_bounded(path: Path, packed: int) -> None:
 
 def _text_of(raw: bytes, offset: int, longest: int) -> str:
     """Return a line without its end."""
+    if offset == 0 and (error := _packed_error(raw)) is not None:
+        raise error
     if len(raw) == longest:
         problem = f"longer than {longest >> 20} MiB"
         if longest < _LARGEST:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._validation import as_choice, as_items
+
 __all__ = ["SCHEMES", "Constraints", "Forbidden", "Rules", "constraints"]
 
 #: Pairs of a label and the next that are forbidden. None as the first: the other may not begin a
@@ -111,7 +113,7 @@ def constraints(
     """
     if isinstance(labels, str):
         raise TypeError(f"labels must be a sequence of labels, got {labels!r}")
-    names = list(labels)
+    names = as_items("labels", labels, "a sequence of labels")
     for i, label in enumerate(names):
         if not isinstance(label, str):
             raise TypeError(f"labels[{i}] must be str, not {type(label).__name__}")
@@ -121,8 +123,7 @@ def constraints(
         raise ValueError(f"labels: {k - len(number)} of {k} names are repeats")
     found = Constraints(np.ones((k, k), bool), np.ones(k, bool), np.ones(k, bool))
     if scheme is not None:
-        if str(scheme) not in SCHEMES:
-            raise ValueError(f"constraints must be one of {', '.join(SCHEMES)}, not {scheme!r}")
+        as_choice("scheme: constraints", scheme, SCHEMES, "not")
         prefixes, may = SCHEMES[scheme]
         parts = [_parts(name, scheme, prefixes) for name in names]
         for i, one in enumerate(parts):
@@ -177,7 +178,8 @@ class Rules:
     """Constraints that a tagger or trainer was given before its labels are known."""
 
     def __init__(self, scheme: str | None, forbidden: Forbidden | None) -> None:
-        constraints([], scheme)  # an unknown name is refused at once
+        if scheme is not None:  # an unknown name is refused at once
+            as_choice("constraints", scheme, SCHEMES, "not")
         self.scheme = scheme
         self.forbidden = _pairs(() if forbidden is None else forbidden)
 

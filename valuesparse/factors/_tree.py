@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_flag
+from valuesparse._validation import as_flag, as_items
 from valuesparse.factors._structured import Floats, NativeStructured, Polytope
 
 __all__ = ["ProjectiveTree", "Tree"]
@@ -27,7 +27,7 @@ class _Arcs(NativeStructured):
     def __init__(
         self, arcs: npt.ArrayLike, variables: Sequence[int], single_root: bool = False
     ) -> None:
-        super().__init__(tuple(variables))
+        super().__init__(tuple(as_items("variables", variables)))
         given = np.asarray(arcs)
         if given.shape != (len(self.scope), 2) or given.dtype.kind not in "iu":
             raise ValueError(

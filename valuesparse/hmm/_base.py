@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _hmm
-from valuesparse._validation import as_count, require_potentials
+from valuesparse._validation import as_count, is_choice, require_potentials
 from valuesparse.hmm._estimator import Estimator, NotFittedError, as_random_state
 from valuesparse.hmm._fitting import fit, normalised
 from valuesparse.hmm._monitor import ConvergenceMonitor
@@ -396,7 +396,7 @@ class BaseHMM(Estimator):
     def _check(self) -> None:
         """Refuse parameters that are none, by name."""
         k = as_count("n_components", self.n_components, at_least=1)
-        if self.implementation not in ("log", "scaling"):
+        if not is_choice(self.implementation, ("log", "scaling")):
             raise ValueError(
                 f"implementation must be 'log' or 'scaling', got {self.implementation!r}"
             )

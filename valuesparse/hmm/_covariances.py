@@ -14,7 +14,14 @@ import numpy.typing as npt
 from valuesparse import _hmm
 from valuesparse.hmm._settings import as_doubles
 
-__all__ = ["as_covariances", "as_matrices", "from_template", "log_densities", "refuse_kind"]
+__all__ = [
+    "ROWS_AT_ONCE",
+    "as_covariances",
+    "as_matrices",
+    "from_template",
+    "log_densities",
+    "refuse_kind",
+]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -26,7 +33,7 @@ _LIFT = 1e-7
 #: The least log-density: what is less likely has underflowed by any measure.
 _LEAST = -1e280
 #: Rows whose numbers stay in cache.
-_ROWS = 1024
+ROWS_AT_ONCE = 1024
 
 
 def refuse_kind(kind: Any) -> None:
@@ -146,11 +153,11 @@ def _whitened(X: Floats, means: Floats, factors: Floats, inverse: Floats, out: F
     logs = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
     constant = -0.5 * features * np.log(2.0 * np.pi) - logs
     with np.errstate(over="ignore"):
-        for first in range(0, len(X), _ROWS):
-            rows = X[first : first + _ROWS]
+        for first in range(0, len(X), ROWS_AT_ONCE):
+            rows = X[first : first + ROWS_AT_ONCE]
             for i in range(k):
                 white = (rows - means[i]) @ inverse[i % len(inverse)].T
-                out[first : first + _ROWS, i] = np.einsum("nf,nf->n", white, white)
+                out[first : first + ROWS_AT_ONCE, i] = np.einsum("nf,nf->n", white, white)
     out *= -0.5
     out += constant
     np.maximum(out, _LEAST, out=out)

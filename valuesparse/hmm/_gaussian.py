@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._fork import cached_attribute
 from valuesparse.hmm._base import BaseHMM
 from valuesparse.hmm._covariances import (
+    ROWS_AT_ONCE,
     as_covariances,
     as_matrices,
     covariance,
@@ -35,8 +36,6 @@ _MOST_PRODUCTS = 64
 _FAR = 1.0 - 1e-6
 #: Rows with less of a state add nothing to it, and subnormal numbers are slow.
 _LEAST_SHARE = 1e-200
-#: Rows whose numbers stay in cache.
-_ROWS = 1024
 
 
 class NormalRows:
@@ -45,12 +44,12 @@ class NormalRows:
     def __init__(self, X: Array) -> None:
         self.rows: Floats = np.ascontiguousarray(X, dtype=np.float64)
 
-    @functools.cached_property
+    @cached_attribute
     def centre(self) -> Floats:
         """The mean of the rows, (F,)."""
         return self.rows.mean(axis=0)
 
-    @functools.cached_property
+    @cached_attribute
     def moments(self) -> Floats:
         """One, each feature and its square, (N, 1 + 2 F): one product sums them all."""
         rows = self.rows - self.centre
@@ -61,7 +60,7 @@ class NormalRows:
         """The rows around their mean, (N, F)."""
         return self.moments[:, 1 : 1 + self.rows.shape[1]]
 
-    @functools.cached_property
+    @cached_attribute
     def products(self) -> Floats | None:
         """The products of two features, (N, F (F + 1) / 2), where that is not much memory."""
         first, second = np.triu_indices(self.rows.shape[1])
@@ -313,8 +312,8 @@ def _recentre(stats: dict[str, Any], weights: Floats, rows: Floats, prior: Float
         centres[state] += means[state]
         own = np.flatnonzero(weights[:, state] > _LEAST_SHARE * count[state])
         sums: list[Any] = [0.0, 0.0, 0.0]
-        for start in range(0, own.size, _ROWS):
-            part = own[start : start + _ROWS]
+        for start in range(0, own.size, ROWS_AT_ONCE):
+            part = own[start : start + ROWS_AT_ONCE]
             weight, around = weights[part, state], rows[part] - centres[state]
             sums[0] += weight @ around
             sums[1] += weight @ around**2

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from valuesparse._validation import as_count
 from valuesparse.hmm._base import BaseHMM
 from valuesparse.hmm._covariances import (
+    ROWS_AT_ONCE,
     covariance,
     from_template,
     log_densities,
@@ -28,9 +29,6 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
-
-#: Rows whose numbers stay in cache.
-_ROWS = 1024
 
 
 class MixtureRows:
@@ -359,8 +357,9 @@ class GMMHMM(BaseHMM):
 def _squares(weights: Floats, rows: Floats, means: Floats) -> tuple[Floats, Floats]:
     """Return weighted sums (C, F) of distances from means (C, F), and of their squares."""
     sums, squares = np.zeros(means.shape), np.zeros(means.shape)
-    for first in range(0, len(rows), _ROWS):
-        part, some = rows[first : first + _ROWS], weights[first : first + _ROWS]
+    for first in range(0, len(rows), ROWS_AT_ONCE):
+        here = slice(first, first + ROWS_AT_ONCE)
+        part, some = rows[here], weights[here]
         for f in range(means.shape[1]):
             away = part[:, f, None] - means[:, f]
             sums[:, f] += np.einsum("nc,nc->c", some, away)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import threading
 import weakref
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from valuesparse import _junction
 from valuesparse._fork import renew_in_forks
 from valuesparse._owned import ReadOnly
-from valuesparse._validation import as_count
+from valuesparse._validation import as_count, as_threshold
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference._barren import prune
 from valuesparse.inference._conditioning import (
@@ -46,6 +47,13 @@ from valuesparse.models._evidence import Evidence, Known, asked, known_of, soft_
 __all__ = ["Compiled"]
 
 Array = npt.NDArray[Any]
+
+_LARGEST_SEED = 2**64 - 1
+
+
+def _is_some(evidence: Evidence | Known | None) -> TypeGuard[Evidence | Known]:
+    """Return whether there is evidence; whatever is no mapping is refused where it is read."""
+    return evidence is not None and not (isinstance(evidence, (dict, Mapping)) and not evidence)
 
 
 class _OneAtATime(type(threading.RLock())):  # type: ignore[misc]  # of C, where it has a class
@@ -96,14 +104,15 @@ class Compiled:
         `keep`: take a tree that an earlier call left; `_keep` leaves it to later ones.
         """
         as_graph(graph)
-        if not 0.0 <= float(effort) < float("inf"):
-            raise ValueError(f"effort must be a number >= 0, got {effort!r}")
+        effort = as_threshold("effort", effort)
+        if math.isinf(effort):
+            raise ValueError(f"effort must be a number >= 0 and finite, got {effort!r}")
         self.memory_limit = as_limit(memory_limit)
         check_states(graph, self.memory_limit)  # compiling takes memory for every state
         known = known_of(graph, evidence)
         self._given, self._held, self._soft = known
-        seed = as_count("seed", seed, at_least=0)
-        self._search = within(self.memory_limit, effort=float(effort), seed=seed, give_up=give_up)
+        seed = as_count("seed", seed, at_least=0, at_most=_LARGEST_SEED)
+        self._search = within(self.memory_limit, effort=effort, seed=seed, give_up=give_up)
         self._barren, self._budget = barren, budget
         self._snapshot = snapshot_of(graph)
         self._graph = graph = graph.copy()  # the builder may grow: answers are about this one
@@ -225,7 +234,7 @@ class Compiled:
         self, evidence: Evidence | Known | None
     ) -> tuple[Array, _junction.Soft | None, dict[int, Any]]:
         """Return the tree's evidence and more: states, likelihoods, and both as one mapping."""
-        if evidence:
+        if _is_some(evidence):
             held, merged, known = self._merged(evidence)
             return held, self._numbers(merged), known.given
         if self._own is None:  # results share the mapping
@@ -251,7 +260,7 @@ class Compiled:
     def _merged(self, evidence: Evidence | Known | None) -> tuple[Array, dict[int, Array], Known]:
         """Return states that are known, likelihoods, and both as one question's evidence."""
         graph = self._graph
-        if not evidence:
+        if not _is_some(evidence):
             held, soft = self._held, self._soft
             given = self._given
         else:

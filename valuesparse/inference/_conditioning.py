@@ -244,6 +244,8 @@ def _divide(question: Question, names: Any, limit: float, budget: float) -> Slic
     ----------
     question : Question
         Its tree does not fit; afterwards it is prepared as before.
+    names : sequence
+        The names of the variables, for the words of a refusal.
     limit : float
         Bytes that a slice may take.
     budget : float

@@ -3,7 +3,8 @@
 Evidence is taken into the tables first; what is left of a component is a tree when its factors
 have at most two free variables each and form no cycle. Such components are solved together as one
 forest, whatever else the graph has. Variables of different cardinality are padded by states that
-nothing allows.
+nothing allows. Where that is far more than the tables have, components with the most states are
+left to the islands of graphs with cycles, which pad nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +27,12 @@ from valuesparse.results._tree import TreeResult
 __all__ = ["ForestPart", "forest_part"]
 
 Array = npt.NDArray[Any]
+
+#: Padding goes this far in any case: bytes, and times the entries that there are.
+_BYTES, _TIMES = 64 << 20, 4
+#: Islands of graphs read all factors of a free hub for each of its neighbours: at most so many
+#: times the entries that a padded forest reads.
+_HUB = 4
 
 
 class ForestPart(NamedTuple):
@@ -89,12 +96,10 @@ def forest_part(model: FactorGraph, known: Known, limit: int, watch: Watch) -> F
         if v in local:
             local[v] = local[v] + likelihood
     pairs: dict[tuple[int, int], Array] = {}
-    others = []
-    for f, (scope, free, table) in enumerate(
-        watch.each(zip(snapshot.scopes, frees, snapshot.arrays(), strict=True))
+    for scope, free, table in watch.each(
+        zip(snapshot.scopes, frees, snapshot.arrays(), strict=True)
     ):
         if not free or free[0] not in local:
-            others.append(f)
             continue
         rest = table[tuple(states[v] if states[v] >= 0 else slice(None) for v in scope)]
         if len(free) == 1:
@@ -104,24 +109,51 @@ def forest_part(model: FactorGraph, known: Known, limit: int, watch: Watch) -> F
         if a > b:
             a, b, rest = b, a, rest.T
         pairs[a, b] = pairs[a, b] + rest if (a, b) in pairs else rest
-    return ForestPart(variables, _forest_of(variables, local, pairs, cards, limit, watch), others)
+    widest = np.zeros(count, dtype=np.int64)
+    np.maximum.at(widest, label[variables], cards[variables])
+    degree = np.bincount(np.array(list(pairs), dtype=np.int64).ravel(), minlength=cards.size)
+    while variables.size:
+        rooted = _root(variables, pairs, cards.size, watch)
+        k = int(cards[variables].max())
+        most = widest[label[variables]] > k // 2
+        reads = int((degree**2 * cards)[variables[most]].sum())
+        if not rooted.spread(cards[variables], limit) or reads > _HUB * rooted.edges * k * k:
+            tree = _padded(variables, rooted, local, cards, limit, watch)
+            own = set(variables.tolist())
+            places = enumerate(watch.each(frees))
+            others = [f for f, free in places if not free or free[0] not in own]
+            return ForestPart(variables, tree, others)
+        variables = variables[~most]
+    return None
 
 
-def _forest_of(
-    variables: npt.NDArray[np.int64],
-    local: dict[int, Array],
-    pairs: dict[tuple[int, int], Array],
-    cards: Array,
-    limit: int,
-    watch: Watch,
-) -> Tree:
-    n, k = variables.size, int(cards[variables].max())
-    node = np.full(cards.size, -1, dtype=np.int64)
+class _Rooted(NamedTuple):
+    """A forest: the parent of each node, its table with that, and the tables that differ."""
+
+    parent: npt.NDArray[np.int64]
+    kind: npt.NDArray[np.int64]
+    kept: list[Array]
+
+    @property
+    def edges(self) -> int:
+        """Return how many nodes have a parent."""
+        return int(np.count_nonzero(self.parent >= 0))
+
+    def spread(self, cards: Array, limit: int) -> bool:
+        """Return whether padding takes far more than the tables of nodes and pairs have."""
+        k = int(cards.max())
+        padded = k * (k * len(self.kept) + cards.size)
+        entries = sum(table.size for table in self.kept) + int(cards.sum())
+        return padded > _TIMES * entries and 8 * padded > min(_BYTES, limit)
+
+
+def _root(
+    variables: npt.NDArray[np.int64], pairs: dict[tuple[int, int], Array], size: int, watch: Watch
+) -> _Rooted:
+    n = variables.size
+    node = np.full(size, -1, dtype=np.int64)
     node[variables] = np.arange(n)
-    unary = np.full((n, k), -np.inf)
     neighbours: list[list[int]] = [[] for _ in range(n)]
-    for i, (v, score) in enumerate(watch.each(local.items())):
-        unary[i, : cards[v]] = score
     for a, b in watch.each(pairs):
         if node[a] >= 0:
             neighbours[node[a]].append(b)
@@ -152,15 +184,30 @@ def _forest_of(
                     kinds[key] = len(kinds)
                     kept.append(table)
                 kind[j] = kinds[key]
+    return _Rooted(parent, kind, kept)
+
+
+def _padded(
+    variables: npt.NDArray[np.int64],
+    rooted: _Rooted,
+    local: dict[int, Array],
+    cards: Array,
+    limit: int,
+    watch: Watch,
+) -> Tree:
+    k, kept = int(cards[variables].max()), rooted.kept
     size = 8 * k * k * len(kept)
     if size > limit:
         raise MemoryLimitError(
             f"the tables of {len(kept)} pairs, padded to {k} states, need {show_bytes(size)}, "
             f"above memory_limit={show_bytes(limit)}: leave zeta at 1, or raise memory_limit"
         )
+    unary = np.full((variables.size, k), -np.inf)
+    for i, v in enumerate(watch.each(variables.tolist())):
+        unary[i, : cards[v]] = local[v]
     tables = np.zeros((max(1, len(kept)), k, k))
     for i, table in enumerate(watch.each(kept)):
         tables[i, : table.shape[0], : table.shape[1]] = table
     if len(tables) == 1:
-        return Tree(parent, unary, tables[0])
-    return Tree(parent, unary, tables, edge_type=kind)
+        return Tree(rooted.parent, unary, tables[0])
+    return Tree(rooted.parent, unary, tables, edge_type=rooted.kind)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_indices, as_states
+from valuesparse._validation import as_indices, as_states, is_choice
 from valuesparse.errors import MemoryLimitError
 from valuesparse.inference import _ad3, _auto, _loopy
 from valuesparse.inference._conditioning import ASKED, AUTO, WHOLE, Slices
@@ -336,7 +336,7 @@ def decode(
     """Return states (1, n) and the score (1,); after messages, the other fields of `Decoding`."""
     if k != 1:
         raise ValueError(f"n_best is for chains, got n_best={k} with a FactorGraph")
-    if name_of(method) not in _DECODERS:
+    if not is_choice(name_of(method), _DECODERS):
         raise ValueError(f"method must be one of {', '.join(_DECODERS)}, got {method!r}")
     if name_of(method) in (_LP, AD3.name):
         asked = Binary.of(model, known_of(model, evidence).given, name_of(method))

@@ -102,8 +102,10 @@ def cheapest_first(model: Chain | Tree, price: Integers) -> Integers:
     if isinstance(model, Tree):
         variables = np.argsort(owner_of(model), kind="stable")
     ends = np.cumsum(sizes)
-    sums = np.empty(sizes.size, dtype=np.int64)
-    for i, (first, last) in enumerate(zip((ends - sizes).tolist(), ends.tolist(), strict=True)):
+    sums = np.zeros(sizes.size, dtype=np.int64)
+    full = np.flatnonzero(sizes)  # the checksum of nothing is 0
+    firsts, lasts = (ends - sizes)[full].tolist(), ends[full].tolist()
+    for i, first, last in zip(full.tolist(), firsts, lasts, strict=True):
         own = slice(first, last) if variables is None else variables[first:last]
         sums[i] = crc32(model.unary[own].view(np.uint8).data)
         if model.allowed is not None:

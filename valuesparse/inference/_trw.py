@@ -16,6 +16,7 @@ from valuesparse.inference._network import (
     Network,
     first_messages,
 )
+from valuesparse.inference._refusals import as_graph
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
 from valuesparse.models._evidence import Evidence, Known, asked, known_of
@@ -154,6 +155,7 @@ def trw_dual_bound(
     >>> trw_dual_bound(graph).upper >= vs.infer(graph).log_z
     True
     """
+    as_graph(graph)
     as_count("trees", trees, at_least=1)
     given = known_of(graph, asked(graph, evidence, likelihood)).given
     if method is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_count, as_generator, as_rounds, as_zeta
+from valuesparse._validation import as_count, as_flag, as_generator, as_rounds, as_zeta
 from valuesparse.inference._conditioning import ASKED, WHOLE
 from valuesparse.inference._frames import frame_of
 from valuesparse.inference._graph_islands import infer_islands
@@ -197,9 +197,12 @@ class JunctionTree(ManyQuestions):
         """Parent of each clique, −1 at roots."""
         return list(self._looked_at().cliques()[1])
 
-    def possible_states(self, variable: int) -> list[int]:
-        """Return the states of a variable that zeros of the tables leave, ascending."""
-        return self._looked_at().alive(variable)
+    def possible_states(self, variable: Any) -> list[int]:
+        """Return the states of a variable (name or number) that zeros of the tables leave.
+
+        They are numbers, ascending. ValueError where there is no such variable.
+        """
+        return self._looked_at().alive(self._graph.variable(variable))
 
     def divide(self, *, deadline: float | None = None) -> Division:
         """Return how a question is divided: one piece where it fits, else slices.
@@ -480,7 +483,7 @@ class JunctionTree(ManyQuestions):
         ndarray of int64, shape (size, n), or DataFrame
             One configuration per row.
         """
-        count = as_count("size", size, at_least=0)
+        count, frame = as_count("size", size, at_least=0), as_flag("frame", frame)
         generator = as_generator(rng)
         watch = Watch(deadline, progress)
         known = self._more(evidence, likelihood)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, overload
 
-from valuesparse._validation import as_probability, as_rounds, as_seconds, as_zeta
+from valuesparse._validation import as_probability, as_rounds, as_seconds, as_zeta, is_choice
 from valuesparse.inference import _tolerance as tolerance
 from valuesparse.inference._engines import engine_of, for_graphs, only_forests
 from valuesparse.inference._methods import BP, TRW, MeanField, StructuredMeanField, name_of
@@ -183,6 +183,8 @@ def infer(
         When exact tables were asked for that exceed `memory_limit`; nothing was allocated.
     DeadlineError
         When `deadline` passed.
+    TypeError
+        For a `model` that is none.
     ValueError
         For `tol` below what rounding leaves to prove (the message says how much), `tol` or `work`
         beside the other or with `zeta` below 1, `zeta` or `keep` outside [0, 1], `revisit` < 0 or
@@ -201,8 +203,9 @@ def infer(
     release, move and add islands until nothing changes. The marginals are those of the model
     conditioned on its final islands (an island's own: conditioned on the others). The rules, which
     look at the data alone, and why they end stand in docs/islands.md and docs/trees.md. With 32
-    labels and more a sequence or tree that would gain nothing from islands has none: it is answered
-    exactly (``stats["sequences_without_islands"]``).
+    labels and more, and in paths of more than 4,096 variables, a sequence or tree that would gain
+    nothing from islands has none: it is answered exactly
+    (``stats["sequences_without_islands"]``).
 
     References
     ----------
@@ -225,7 +228,7 @@ def infer(
     zeta = as_zeta(zeta)
     rounds = as_rounds(revisit)
     workers = resolve(threads)
-    if name_of(method) not in engine.METHODS:
+    if not is_choice(name_of(method), engine.METHODS):
         raise ValueError(f"method must be one of {', '.join(engine.METHODS)}, got {method!r}")
     if method == "exact" and zeta < 1.0:
         raise ValueError(f"method 'exact' takes no islands, got zeta={zeta}; leave zeta at 1")

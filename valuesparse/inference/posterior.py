@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_array, as_count, as_generator
+from valuesparse._validation import as_array, as_count, as_flag, as_generator
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference import _graphs
 from valuesparse.inference._engines import Engine, engine_of, for_graphs
@@ -123,7 +123,7 @@ def sample(
     """
     engine = engine_of(model)
     count = as_count("size", size, at_least=0)
-    workers = resolve(threads)
+    workers, frame = resolve(threads), as_flag("frame", frame)
     generator = as_generator(rng)
     watch = Watch(deadline, progress)
     more = for_graphs(engine, evidence, memory_limit, model=model, likelihood=likelihood)

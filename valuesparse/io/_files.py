@@ -30,6 +30,7 @@ __all__ = [
     "read_file",
     "read_packed",
     "replacing",
+    "require_source",
     "require_spared",
     "sync_folder",
     "write_bytes",
@@ -55,9 +56,18 @@ _BINARY = getattr(os, "O_BINARY", 0)  # of Windows
 _CANNOT_SYNC = (errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
+_BYTES = (bytes, bytearray, memoryview)
+
+
 def is_path(value: Any) -> bool:
     """Return whether `value` names a file."""
     return isinstance(value, (str, os.PathLike))
+
+
+def require_source(name: str, value: Any) -> None:
+    """Raise TypeError where nothing can be read from a value."""
+    if not (is_path(value) or isinstance(value, _BYTES) or hasattr(value, "read")):
+        raise TypeError(f"{name} must be a path, a file or bytes, not {type(value).__name__}")
 
 
 @contextmanager
@@ -118,15 +128,14 @@ def read_packed(
         How many bytes gzip data of a size may hold, :func:`gzip_limit` if left out: for readers
         that bound their memory themselves.
     """
-    if isinstance(source, (bytes, bytearray, memoryview)):
+    if isinstance(source, _BYTES):
         data = bytes(source)
     elif is_path(source):
         data = read_file(source)  # type: ignore[arg-type]
-    elif hasattr(source, "read"):
-        content = source.read()
-        data = content.encode() if isinstance(content, str) else bytes(content)
     else:
-        raise TypeError(f"source must be a path, a file or bytes, not {type(source).__name__}")
+        require_source("source", source)
+        content = source.read()  # type: ignore[union-attr]
+        data = content.encode() if isinstance(content, str) else bytes(content)
     if data[:2] != b"\x1f\x8b":
         return data, None
     most = (limit or gzip_limit)(len(data))

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._rounding import EPS
 from valuesparse.io._bif_text import BifText
 from valuesparse.io._files import Source, naming
 from valuesparse.io._tables import network_of
@@ -26,8 +27,6 @@ __all__ = ["ModelFormatError", "TextFormatError", "read_bif"]
 
 # Rows of files that give two digits (0.33, 0.33, 0.33) are this far from 1, and no farther.
 _ROW_TOLERANCE = 0.02
-# Rows that are this close, times their length, are kept as they are: they were rounded to doubles.
-_ROUNDED = 2.0**-52
 
 _BLOCK = re.compile(r"\s*(network|variable|probability)\b([^{}]*)\{", re.DOTALL)
 _TYPE = re.compile(r"type\s+discrete\s*\[\s*(\d{1,10})\s*\]\s*$", re.ASCII)
@@ -286,7 +285,7 @@ def _all_rows(
     values = out.data
     used = bytearray(p.size // k)
     states = [parent.states for parent in parents]
-    limit, rounded = _ROUNDED * k, True
+    limit, rounded = EPS * k, True
     read: list[str] = []
     try:
         for entry in entries:
@@ -411,5 +410,6 @@ def _normalise(
             p = probabilities[int(np.searchsorted(last, first + row, side="right"))]
             problem = f"a row does not sum to 1, but to {float(sums[row]):.6g}"
             raise text.error(p.begin, f"probability of {p.child}", problem)
-        rows /= np.repeat(np.where(off > _ROUNDED * k, sums, 1.0), k)
+        # Rows that doubles alone keep from 1 stay as they are.
+        rows /= np.repeat(np.where(off > EPS * k, sums, 1.0), k)
         first, at = first + count, at + rows.size

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse._crf import ItemSequence, Scorer
-from valuesparse._validation import as_array, as_sparse
+from valuesparse._validation import as_array, as_iterator, as_sparse
 from valuesparse.io._crfsuite_format import parse_model
 from valuesparse.io._files import naming, read_file
 from valuesparse.io.errors import ModelFormatError
@@ -208,7 +208,7 @@ class CrfsuiteModel:
         >>> lengths.tolist()
         [2, 0, 1]
         """
-        return self._scorer.unary(xseqs, False, False, _LARGEST)
+        return self._scorer.unary(as_iterator("xseqs", xseqs), False, False, _LARGEST)
 
     def chain(self, xseqs: Iterable[ItemSequence | Iterable[Any]]) -> Chain:
         """Make the chains of many sequences, ready for ``valuesparse.infer``.

@@ -21,8 +21,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from valuesparse._validation import is_choice
 from valuesparse.factors import Table
-from valuesparse.io._files import Source, Target, naming, write_text
+from valuesparse.io._files import Source, Target, naming, require_source, write_text
 from valuesparse.io._samples import choose, find_samples
 from valuesparse.io._tables import (
     factors_to_write,
@@ -117,6 +118,7 @@ def read_uai(
             raise ValueError("sample chooses from an evidence file, but evidence is a mapping")
         graph.set_evidence(evidence)
     else:
+        require_source("evidence", evidence)
         graph.set_evidence(read_uai_evidence(evidence, sample=sample, graph=graph))
     return graph
 
@@ -254,7 +256,7 @@ def write_uai(
     >>> file.getvalue().split()
     ['MARKOV', '1', '2', '1', '1', '0', '2', '0.25', '0.75']
     """
-    if kind not in ("MARKOV", "BAYES"):
+    if not is_choice(kind, ("MARKOV", "BAYES")):
         raise ValueError(f"kind must be 'MARKOV' or 'BAYES', got {kind!r}")
     require_graph(graph)
     factors = list(factors_to_write(graph, hard=evidence is None))

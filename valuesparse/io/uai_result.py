@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_count
+from valuesparse._validation import as_choice, as_count
 from valuesparse.io._files import Source, Target, naming, write_text
 from valuesparse.io._samples import choose, find_samples
 from valuesparse.io._text import Tokens
@@ -57,8 +57,7 @@ class UaiResult:
     states: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
-        if self.task not in TASKS:
-            raise ValueError(f"task must be one of {', '.join(TASKS)}, got {self.task!r}")
+        as_choice("task", self.task, TASKS)
         field = {"PR": "log10_z", "MAR": "marginals", "MPE": "states"}[self.task]
         if getattr(self, field) is None:
             raise ValueError(f"{field} must be given for task {self.task!r}")

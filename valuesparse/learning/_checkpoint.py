@@ -23,7 +23,7 @@ from valuesparse._validation import as_count
 from valuesparse.io._files import check_target, write_bytes
 from valuesparse.learning._state import Field, Fields, Resumable, State, StateError, checked
 
-__all__ = ["Checkpoint", "CheckpointError", "fingerprint_of", "pack", "unpack"]
+__all__ = ["Checkpoint", "CheckpointError", "as_target", "fingerprint_of", "pack", "unpack"]
 
 _MAGIC = b"valuesparse checkpoint 1 "
 _DIGEST = 64  # hexadecimal digits of a SHA-256
@@ -37,6 +37,13 @@ _NAME = ".npy"
 
 class CheckpointError(ValueError):
     """A file is no checkpoint, a damaged one, or that of another run."""
+
+
+def as_target(path: Any) -> Path:
+    """Return the path of a checkpoint; TypeError that names it for anything else."""
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(f"checkpoint must be a path, not {type(path).__name__}")
+    return Path(os.fsdecode(path))
 
 
 class Checkpoint:
@@ -64,7 +71,7 @@ class Checkpoint:
     ) -> None:
         if type(every) is int and every < 1:
             raise ValueError(f"checkpoint_every must be 1 or more, not {every}")
-        self.path = Path(os.fsdecode(path))
+        self.path = as_target(path)
         self.every = as_count("checkpoint_every", every, at_least=1)
         self.fingerprint = fingerprint_of(parts)
         check_target(self.path)

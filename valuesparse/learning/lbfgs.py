@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_count, as_reals, as_threshold
+from valuesparse._validation import as_choice, as_count, as_reals, as_threshold
 from valuesparse._vectors import direction, dot
 from valuesparse.learning._linesearch import FTOL, LinePoint, backtracking, more_thuente
 from valuesparse.learning._state import (
@@ -183,10 +183,7 @@ class Lbfgs:
         threads: int = 1,
         bounded: Bounded | None = None,
     ) -> None:
-        if linesearch not in LINE_SEARCHES:
-            raise ValueError(
-                f"linesearch must be one of {', '.join(LINE_SEARCHES)}, not {linesearch!r}"
-            )
+        as_choice("linesearch", linesearch, LINE_SEARCHES, "not")
         self.function = function
         self._x = np.array(as_reals("x", x), np.float64)
         if self._x.ndim != 1:

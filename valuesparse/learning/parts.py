@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._validation import is_real
+
 __all__ = [
     "Array",
     "Indices",
@@ -203,10 +205,10 @@ def loss_and_gradient(
 
 def require_loss(beta: float, gamma: float) -> None:
     """Raise ValueError where there is no such loss."""
-    if not beta > 0.0:
-        raise ValueError(f"beta must be above 0 (inf for the best structure), not {beta}")
-    if not 0.0 <= gamma < math.inf:
-        raise ValueError(f"gamma must be at least 0 and finite, not {gamma}")
+    if not is_real(beta) or not beta > 0.0:
+        raise ValueError(f"beta must be above 0 (inf for the best structure), not {beta!r}")
+    if not is_real(gamma) or not 0.0 <= gamma < math.inf:
+        raise ValueError(f"gamma must be at least 0 and finite, not {gamma!r}")
 
 
 def supported(model: PartModel) -> npt.NDArray[np.bool_]:

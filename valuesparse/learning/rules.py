@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from valuesparse._validation import as_count, as_flag, is_real, require_room
 from valuesparse.learning._state import Fields, vector
 from valuesparse.learning.parts import (
     Array,
@@ -76,8 +77,8 @@ class Aggressive(_Forgetful):
 
     def __init__(self, beta: float = 1.0, gamma: float = 0.0, longest: float = math.inf) -> None:
         require_loss(beta, gamma)
-        if not longest > 0.0:
-            raise ValueError(f"longest must be above 0, not {longest}")
+        if not is_real(longest) or not longest > 0.0:
+            raise ValueError(f"longest must be above 0, not {longest!r}")
         self.beta, self.gamma, self.longest = beta, gamma, longest
 
     def update(self, model: PartModel, i: int, weights: Array) -> Update:
@@ -157,11 +158,12 @@ class PassiveAggressive(_Forgetful):
     """
 
     def __init__(self, kind: int = 1, c: float = 1.0, error_sensitive: bool = True) -> None:
-        if kind not in (0, 1, 2):
-            raise ValueError(f"type must be 0, 1 or 2, not {kind}")
-        if not c > 0.0:
-            raise ValueError(f"c must be above 0, not {c}")
-        self.kind, self.c, self.error_sensitive = kind, c, error_sensitive
+        if not is_real(kind) or kind not in (0, 1, 2):
+            raise ValueError(f"kind is {kind!r}: CRFsuite's type must be 0, 1 or 2")
+        if not is_real(c) or not c > 0.0:
+            raise ValueError(f"c must be above 0, not {c!r}")
+        self.kind, self.c = kind, c
+        self.error_sensitive = as_flag("error_sensitive", error_sensitive)
 
     def update(self, model: PartModel, i: int, weights: Array) -> Update:
         """Step until the right structure beats the best by the margin."""
@@ -197,9 +199,11 @@ class Arow:
     """
 
     def __init__(self, n_weights: int, variance: float = 1.0, gamma: float = 1.0) -> None:
+        n_weights = as_count("n_weights", n_weights, at_least=0)
+        require_room("n_weights", n_weights, 1)
         for name, value in (("variance", variance), ("gamma", gamma)):
-            if not 0.0 < value < math.inf:
-                raise ValueError(f"{name} must be above 0 and finite, not {value}")
+            if not is_real(value) or not 0.0 < value < math.inf:
+                raise ValueError(f"{name} must be above 0 and finite, not {value!r}")
         self.gamma = gamma
         self.variance = np.full(n_weights, float(variance))
         self._first = float(variance)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _forest, _junction
-from valuesparse._validation import largest_entry
+from valuesparse._validation import as_count, largest_entry
 from valuesparse.factors import Factor, Feature, Features, Structured, Table
 from valuesparse.factors._table import Tables
 from valuesparse.models._checks import check_table
@@ -55,10 +55,12 @@ _STRUCTURED: weakref.WeakKeyDictionary[Stamp, dict[int, Structured]] = weakref.W
 class Factors(Observed):
     """Factors over variables, in the order they were added."""
 
-    __slots__ = ("_factors", "as_read", "blocks", "conditional", "stamp")
+    __slots__ = ("_all", "_factors", "as_read", "blocks", "conditional", "stamp")
 
     #: None where the factor stands in a block and was never asked for as an object.
     _factors: list[Factor | None]
+    #: All of them as objects, where somebody asked since one was added.
+    _all: tuple[Factor, ...] | None
     #: First index, and the features or tables from there on.
     blocks: list[tuple[int, Block]]
     #: Factor: the variable, its last one, that it is a distribution of given the others.
@@ -76,6 +78,8 @@ class Factors(Observed):
     @property
     def factors(self) -> tuple[Factor, ...]:
         """The factors, in the order they were added."""
+        if self._all is not None:
+            return self._all
         for start, block in self.blocks:
             here = self._factors[start : start + len(block)]
             if any(factor is None for factor in here):
@@ -83,15 +87,30 @@ class Factors(Observed):
                 self._factors[start : start + len(block)] = [
                     new if old is None else old for old, new in zip(here, made, strict=True)
                 ]
-        return tuple(cast("list[Factor]", self._factors))
+        self._all = tuple(cast("list[Factor]", self._factors))
+        return self._all
 
     def factor(self, index: int) -> Factor:
-        """Return a factor as an object, made now if it stands in a block."""
+        """Return a factor as an object, made now if it stands in a block.
+
+        ValueError where there is no factor of that number.
+        """
+        if not 0 <= as_count("index", index, at_least=0) < len(self._factors):
+            raise ValueError(
+                f"index is {index}: there are {len(self._factors)} factors, numbered from 0"
+            )
         factor = self._factors[index]
         if factor is None:
             start, block = next(b for b in reversed(self.blocks) if b[0] <= index)
             factor = self._factors[index] = block[index - start]
         return factor
+
+    def _written(self) -> list[Factor | None]:
+        """Return the factors as pickles have them: what stands in a block is there only."""
+        factors = self._factors.copy()
+        for start, block in self.blocks:
+            factors[start : start + len(block)] = [None] * len(block)
+        return factors
 
     def alone(self) -> npt.NDArray[np.int64]:
         """Return the indices of the factors that stand in no block."""
@@ -132,6 +151,7 @@ class Factors(Observed):
         other._evidence = self._evidence
         other.magnitude, other._soft = self.magnitude, self._soft
         other._factors, other.blocks = self._taken(factors)
+        other._all = None
         other.stamp = Stamp()
         other.as_read, known = self.as_read, self.conditional
         other.conditional = (
@@ -143,6 +163,7 @@ class Factors(Observed):
     def _append(self, factor: Factor, largest: float) -> int:
         """Add a checked factor of this magnitude and return its index."""
         self._factors.append(factor)
+        self._all = None
         self.magnitude += largest
         self.stamp = Stamp()
         return len(self._factors) - 1
@@ -152,6 +173,7 @@ class Factors(Observed):
         first = len(self._factors)
         self.blocks.append((first, block))
         self._factors.extend([None] * len(block))
+        self._all = None
         self.stamp = Stamp()
         return range(first, len(self._factors))
 
@@ -222,6 +244,7 @@ def append_tables(graph: Factors, tables: Iterable[Table]) -> None:
         graph.magnitude += _forest.weigh(table.log_table)[1]
         graph._factors.append(table)
     graph._freeze(first)
+    graph._all = None
     graph.stamp = Stamp()
 
 

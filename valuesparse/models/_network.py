@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse._extras import require
+from valuesparse._rounding import EPS
 from valuesparse._validation import as_reals
 from valuesparse.factors import Table
 from valuesparse.models._blocks import Factors
@@ -25,8 +26,6 @@ Floats = npt.NDArray[np.float64]
 
 #: How far the sum of a row may be from one: what float32 leaves of long rows.
 _TOLERANCE = 1e-5
-#: Rows that are closer, times their length, are kept as they are.
-_ROUNDED = 2.0**-52
 
 
 class Fit:
@@ -212,7 +211,8 @@ class ConditionalFactors(Factors):
             raise ValueError(
                 f"table of {child}: {row} sums to {float(sums[at][0]):.6g}, not 1{hint}"
             )
-        return np.where(off > _ROUNDED * shape[-1], table / sums, table)
+        # Rows that rounding alone keeps from 1 stay as they are.
+        return np.where(off > EPS * shape[-1], table / sums, table)
 
     def _at(self, scope: tuple[int, ...], states: Iterable[Any]) -> str:
         """Return states for people: ``rain='yes', wet=1``."""

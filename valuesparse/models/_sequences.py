@@ -1,4 +1,4 @@
-"""Sequences laid end to end: what all models of chains read in the same way."""
+"""Base of models of chains and trees, which stay as they are, and sequences laid end to end."""
 
 from __future__ import annotations
 
@@ -8,12 +8,25 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _forest
-from valuesparse._validation import as_array, as_lengths, as_reals, as_vector
+from valuesparse._validation import as_array, as_lengths, as_reals, as_states, as_vector
 
-__all__ = ["begins", "frozen", "join", "laid_out", "mask", "vector"]
+__all__ = ["Immutable", "begins", "frozen", "held", "join", "laid_out", "mask", "vector"]
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
+
+
+class Immutable:
+    """A model whose fields are set once, when it is made."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        kind = type(self).__name__
+        raise AttributeError(f"a {kind} is immutable; build a new one to change {name}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a {type(self).__name__} is immutable; {name} cannot be deleted")
 
 
 def begins(lengths: Integers) -> tuple[Integers, Integers]:
@@ -89,6 +102,24 @@ def mask(value: Any, shape: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
     if array.shape != shape:
         raise ValueError(f"allowed must have shape {shape}, got {array.shape}")
     return frozen(np.ascontiguousarray(array))
+
+
+def held(
+    states: Any,
+    shape: tuple[int, int],
+    allowed: npt.NDArray[np.bool_] | None,
+    *,
+    place: str,
+    noun: str = "states",
+) -> npt.NDArray[np.bool_]:
+    """Return what is allowed (N, K) where some places have one state; −1 leaves a place free."""
+    n, k = shape
+    hint = f", -1 leaves a {place} free"
+    some = as_states(states, n, k, noun=noun, least=-1, hint=hint)
+    kept = (some[:, None] < 0) | (np.arange(k) == some[:, None])
+    if allowed is not None:
+        kept &= allowed
+    return frozen(kept)
 
 
 def frozen(array: Array) -> Array:

@@ -9,8 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _forest
-from valuesparse._validation import InitSignature, as_potentials, as_reals, as_states, weighed
-from valuesparse.models._sequences import begins, frozen, join, laid_out, mask, vector
+from valuesparse._validation import InitSignature, as_potentials, as_reals, weighed
+from valuesparse.models._sequences import (
+    Immutable,
+    begins,
+    frozen,
+    held,
+    join,
+    laid_out,
+    mask,
+    vector,
+)
 from valuesparse.models.longer_chains import SecondOrderChain
 from valuesparse.models.sparse_transition import (
     SparseTransition,
@@ -26,7 +35,7 @@ __all__ = ["Chain", "rescored"]
 Array = npt.NDArray[Any]
 
 
-class Chain:
+class Chain(Immutable):
     r"""A batch of linear-chain models, laid end to end.
 
     .. math::
@@ -254,12 +263,6 @@ class Chain:
         assert self.sparse_transition is not None
         return spelled(self.sparse_transition, self.dtype)
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Chain is immutable; build a new one to change {name}")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a Chain is immutable; {name} cannot be deleted")
-
     def conditioned(self, states: npt.ArrayLike) -> Chain:
         """Return the model in which some positions are held at one label.
 
@@ -282,14 +285,9 @@ class Chain:
         array([[1.  , 0.  ],
                [0.75, 0.25]])
         """
-        free = ", -1 leaves a position free"
-        held = as_states(
-            states, self.n_positions, self.n_labels, noun="labels", least=-1, hint=free
-        )
-        mask = (held[:, None] < 0) | (np.arange(self.n_labels) == held[:, None])
-        if self.allowed is not None:
-            mask &= self.allowed
-        return self._replaced(self.forest.sparse, allowed=frozen(mask))
+        shape = (self.n_positions, self.n_labels)
+        kept = held(states, shape, self.allowed, place="position", noun="labels")
+        return self._replaced(self.forest.sparse, allowed=kept)
 
     def _replaced(self, sparse: Any, **changes: Any) -> Chain:
         other = object.__new__(Chain)

@@ -127,7 +127,7 @@ class FactorGraph(ConditionalFactors):
         self.as_read, self.stamp = False, Stamp()
         self.magnitude = self._soft = 0.0
         self._evidence = ReadOnly()
-        self._by_child = self.fitted = None
+        self._all = self._by_child = self.fitted = None
         if evidence is not None or likelihood is not None:
             self.set_evidence({} if evidence is None else evidence, likelihood=likelihood)
 
@@ -397,7 +397,7 @@ class FactorGraph(ConditionalFactors):
         other.conditional, other.as_read = self.conditional.copy(), self.as_read
         other._evidence, other.stamp = self._evidence, self.stamp
         other.magnitude, other._soft = self.magnitude, self._soft
-        other._by_child, other.fitted = None, self.fitted
+        other._all, other._by_child, other.fitted = self._all, None, self.fitted
         return other
 
     def part(
@@ -421,7 +421,7 @@ class FactorGraph(ConditionalFactors):
             "cardinalities": self.cardinalities,
             "names": None if self._number is None else self.names,
             "states": self.states,
-            "factors": self._factors,
+            "factors": self._written(),
             "blocks": self.blocks,
             "conditional": self.conditional,
             "as_read": self.as_read,

@@ -16,7 +16,7 @@ from valuesparse._validation import (
     as_states,
     weighed,
 )
-from valuesparse.models._sequences import frozen, join, laid_out, mask, vector
+from valuesparse.models._sequences import Immutable, frozen, join, laid_out, mask, vector
 from valuesparse.models.sparse_transition import SparseTransition, dense_table, given_table
 
 __all__ = ["SecondOrderChain", "SegmentChain"]
@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 
 
-class _Sequences:
+class _Sequences(Immutable):
     """Arrays of B sequences laid end to end, which cannot be changed."""
 
     __slots__ = (
@@ -103,13 +103,6 @@ class _Sequences:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
         return {name: frozen(read[name]) if name in read else None for name in more}
-
-    def __setattr__(self, name: str, value: object) -> None:
-        kind = type(self).__name__
-        raise AttributeError(f"a {kind} is immutable; build a new one to change {name}")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a {type(self).__name__} is immutable; {name} cannot be deleted")
 
     def __repr__(self) -> str:
         return (

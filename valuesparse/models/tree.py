@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _forest
-from valuesparse._validation import as_array, as_reals, as_states, excessive, largest_entry, weighed
+from valuesparse._validation import as_array, as_reals, excessive, largest_entry, weighed
+from valuesparse.models._sequences import Immutable, frozen, held
 from valuesparse.models.sparse_transition import (
     SparseTransition,
     given_table,
@@ -31,7 +32,7 @@ def structure_of(parent: npt.NDArray[np.int64], n_labels: int) -> _forest.Struct
     return _forest.Structure(parent, max(16, min(4096, _BLOCK_BYTES // (8 * n_labels))))
 
 
-class Tree:
+class Tree(Immutable):
     r"""A tree-shaped model, or several: a forest.
 
     .. math::
@@ -170,18 +171,18 @@ class Tree:
                 raise TypeError(f"allowed must be boolean, got dtype {mask.dtype}")
             if mask.shape != (n, k):
                 raise ValueError(f"allowed must have shape {(n, k)}, got {mask.shape}")
-            mask = _frozen(np.ascontiguousarray(mask))
+            mask = frozen(np.ascontiguousarray(mask))
         roots = structure.roots()
         self._fill(
             True if listed is None else native,
-            parent=_frozen(up),
-            unary=_frozen(u),
-            table=None if t is None else _frozen(t),
+            parent=frozen(up),
+            unary=frozen(u),
+            table=None if t is None else frozen(t),
             largest=(most_u, most_t),
             sparse_pairwise=listed,
-            edge_type=None if types is None else _frozen(types),
+            edge_type=None if types is None else frozen(types),
             allowed=mask,
-            roots=_frozen(roots),
+            roots=frozen(roots),
             dtype=dtype,
             n_nodes=n,
             n_labels=k,
@@ -208,12 +209,6 @@ class Tree:
         assert self.sparse_pairwise is not None
         return spelled(self.sparse_pairwise, self.dtype)
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Tree is immutable; build a new one to change {name}")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a Tree is immutable; {name} cannot be deleted")
-
     def conditioned(self, states: npt.ArrayLike) -> Tree:
         """Return the model in which some nodes are held at one state.
 
@@ -236,12 +231,9 @@ class Tree:
         array([[1.  , 0.  ],
                [0.75, 0.25]])
         """
-        free = ", -1 leaves a node free"
-        held = as_states(states, self.n_nodes, self.n_labels, least=-1, hint=free)
-        mask = (held[:, None] < 0) | (np.arange(self.n_labels) == held[:, None])
-        if self.allowed is not None:
-            mask &= self.allowed
-        return self._replaced(self.forest.sparse, allowed=_frozen(mask))
+        shape = (self.n_nodes, self.n_labels)
+        kept = held(states, shape, self.allowed, place="node")
+        return self._replaced(self.forest.sparse, allowed=kept)
 
     def _replaced(self, sparse: Any, **changes: Any) -> Tree:
         other = object.__new__(Tree)
@@ -374,9 +366,3 @@ def _types(
             f"edge_type[{bad[0]}] is {types[bad[0]]}; pairwise has types 0 to {n_types - 1}"
         )
     return types
-
-
-def _frozen(array: Array) -> Array:
-    view = array.view()
-    view.flags.writeable = False
-    return view

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from valuesparse._validation import as_choice
 from valuesparse.corpora._blocks import LONGEST
 from valuesparse.io.errors import TextFormatError
 from valuesparse.parsing._sentences import (
@@ -59,8 +60,8 @@ def format_of(path: Path) -> str | None:
 
 def as_format(form: str | None) -> str | None:
     """Return a format, once it is checked."""
-    if form is not None and form not in FORMATS:
-        raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {form!r}")
+    if form is not None:
+        as_choice("format", form, FORMATS, "not")
     return form
 
 

@@ -8,9 +8,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from valuesparse._validation import as_choice
 from valuesparse.corpora._ahead import ahead
 from valuesparse.corpora._blocks import batches
-from valuesparse.corpora._files import Target, as_paths, fingerprint, opened, require_target
+from valuesparse.corpora._files import (
+    Target,
+    as_paths,
+    fingerprint,
+    opened,
+    require_target,
+    state_of,
+)
 from valuesparse.corpora._jobs import (
     Done,
     Halt,
@@ -22,7 +30,13 @@ from valuesparse.corpora._jobs import (
     text_spans,
     writing,
 )
-from valuesparse.corpora._run import SHARD, CorpusReport, how_of, run_shards
+from valuesparse.corpora._run import (
+    SHARD,
+    CorpusReport,
+    how_of,
+    require_callable,
+    run_shards,
+)
 from valuesparse.corpora._stream import Stream
 from valuesparse.corpora._text import Given, Source, as_source, located
 from valuesparse.io.errors import TextFormatError
@@ -96,6 +110,7 @@ def parse_file(
     OSError
         A file cannot be read or written.
     """
+    require_callable(progress)
     _require_known(on_error)
     _try(parser, options)
     path = as_source(source)
@@ -176,11 +191,13 @@ def parse_corpus(
     ------
     ValueError
         The folder holds the output of other settings or inputs, or another run writes there; an
-        argument or a file is wrong: the message names the file and the line.
+        argument or a file is wrong, or a file changed while it was read: the message names the file
+        and the line.
     OSError
-        A file cannot be read or written.
+        A file cannot be read or written, or a worker process was ended.
     """
     how = how_of(backend, jobs, scheduler, shard_bytes)
+    require_callable(progress)
     _require_known(on_error)
     path, folder = Path(model).resolve(), Path(output).resolve()
     settings = ParseSettings(load, str(path), fingerprint(path), dict(options), on_error, threads)
@@ -191,12 +208,14 @@ def parse_corpus(
     plan = [
         job
         for source in sources
+        for seen in [state_of(source)]  # before anything of it is read
         for job in jobs_of(
             source,
             as_format(input_format) or _form(source),
             folder,
             text_spans(source, how.shard_bytes),
             settings,
+            seen=seen,
         )
     ]
     identity = {
@@ -247,8 +266,7 @@ class _ParsedAs(NamedTuple):
 
 
 def _require_known(on_error: str) -> None:
-    if on_error not in ON_ERROR:
-        raise ValueError(f"on_error must be one of {', '.join(ON_ERROR)}, not {on_error!r}")
+    as_choice("on_error", on_error, ON_ERROR, "not")
 
 
 def _try(parser: Parser, options: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _parser
-from valuesparse._validation import as_count
+from valuesparse._validation import as_choice, as_count
 from valuesparse.parsing._parts import as_whole
 
 __all__ = [
@@ -36,9 +36,7 @@ _DTYPES: tuple[type[np.integer[Any]], ...] = (np.int64, np.uint32, np.uint16, np
 
 def as_features(features: str) -> str:
     """Return how a model knows its features, once it is checked."""
-    if features not in FEATURES:
-        raise ValueError(f"features must be one of {', '.join(FEATURES)}, not {features!r}")
-    return features
+    return as_choice("features", features, FEATURES, "not")
 
 
 def as_min_count(min_count: int, counted: bool) -> int:

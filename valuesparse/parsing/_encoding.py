@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _parser
+from valuesparse._validation import as_items
 from valuesparse.parsing._parts import as_whole
 from valuesparse.parsing._sentences import (
     Sentence,
@@ -50,7 +51,8 @@ def as_ignored(ignore: Iterable[str]) -> tuple[str, ...]:
     ValueError
         A name that is none of LEMMA, UPOS, XPOS, FEATS.
     """
-    given = {ignore.upper()} if isinstance(ignore, str) else {str(name).upper() for name in ignore}
+    names = [ignore] if isinstance(ignore, str) else as_items("ignore", ignore, "names of columns")
+    given = {str(name).upper() for name in names}
     for name in sorted(given - IGNORABLE.keys()):
         raise ValueError(f"ignore: {name!r} is none of {', '.join(IGNORABLE)}")
     return tuple(name for name in IGNORABLE if name in given)

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import NamedTuple, TypeAlias
 
 from valuesparse.parsing._files import read_conll
-from valuesparse.parsing._sentences import Sentence, require_unchanged
+from valuesparse.parsing._sentences import Sentence, iterated, require_sentence, require_unchanged
 
 __all__ = ["Evaluation", "evaluate"]
 
@@ -70,6 +70,8 @@ def evaluate(gold: Parsed, system: Parsed) -> Evaluation:
     ValueError
         The sentences differ: the message names the first difference. Or a word of `gold` has no
         head, or a file is wrong, as of `read_conll`.
+    TypeError
+        One of both is neither a path nor an iterable of Sentence.
     OSError
         A file cannot be read.
 
@@ -84,7 +86,7 @@ def evaluate(gold: Parsed, system: Parsed) -> Evaluation:
     names = _name(gold, "gold"), _name(system, "system")
     every, wordlike = _WordCounts(), _WordCounts()
     number = 0
-    for one, other in zip_longest(_sentences(gold), _sentences(system)):
+    for one, other in zip_longest(_sentences(gold, "gold"), _sentences(system, "system")):
         if one is None or other is None:
             less, more = names if one is None else names[::-1]
             raise ValueError(f"{less} has {number} sentences, {more} has more")
@@ -139,11 +141,14 @@ def _name(source: Parsed, default: str) -> str:
     return os.fspath(source) if isinstance(source, (str, os.PathLike)) else default
 
 
-def _sentences(source: Parsed) -> Iterator[Sentence]:
+def _sentences(source: Parsed, name: str) -> Iterator[Sentence]:
     """Yield the sentences that have words."""
     if isinstance(source, (str, os.PathLike)):
         source = read_conll(source)
-    return filter(len, source)
+    for number, sentence in enumerate(iterated(source, name)):
+        require_sentence(sentence, number, name)
+        if len(sentence):
+            yield sentence
 
 
 def _require_same(one: Sentence, other: Sentence, number: int, names: tuple[str, str]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _parser
-from valuesparse._validation import as_count, as_flag, as_reals
+from valuesparse._validation import as_count, as_flag, as_reals, as_threshold, is_choice
 from valuesparse.errors import InfeasibleError
 from valuesparse.learning import Aggressive
 from valuesparse.parsing._dictionary import (
@@ -71,7 +71,7 @@ def as_bits(bits: int, name: str = "bits") -> int:
 
 def as_constraint(constraint: str) -> str:
     """Return what trees have to be, once it is checked."""
-    if constraint not in CONSTRAINTS:
+    if not is_choice(constraint, CONSTRAINTS):
         raise ValueError(f"constraint must be 'tree' or 'projective', not {constraint!r}")
     return constraint
 
@@ -205,6 +205,7 @@ class Examples:
         nonprojective: bool = False,
     ) -> None:
         order, bits = as_order(order, 0), as_bits(bits)
+        nonprojective = as_flag("nonprojective", nonprojective)
         named = not isinstance(features, Dictionary) and as_features(features) != "hashed"
         as_min_count(min_count, named)
         sentences = list(iterated(sentences))
@@ -216,12 +217,14 @@ class Examples:
             arcs = as_candidates(arcs, offset)
         if constraint is None or single_root is None:
             projective, single = projective_and_single(heads, offset)
-            constraint = constraint or CONSTRAINTS[projective and not nonprojective]
+            if constraint is None:
+                constraint = CONSTRAINTS[projective and not nonprojective]
             single_root = single if single_root is None else single_root
         self.constraint = as_constraint(constraint)
         self.single_root = as_flag("single_root", single_root)
         self.nonprojective = require_nonprojective(nonprojective, order, self.constraint)
-        self.order, self._threads, self._least = order, resolve(threads), float(least)
+        self.order, self._threads = order, resolve(threads)
+        self._least = as_threshold("least", least)
         self._arrays = (words, offset, heads)
         for array in self._arrays:
             array.flags.writeable = False  # the engine points into them

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from valuesparse._validation import as_flag
+from valuesparse._validation import as_choice, as_flag
 from valuesparse.errors import InfeasibleError
 from valuesparse.factors import ProjectiveTree, Tree
 from valuesparse.models import FactorGraph
@@ -97,8 +97,7 @@ def graph(
     >>> r[2, 1].round(3).tolist()  # one tree of three has e times the weight of the others
     [0.424, 0.576]
     """
-    if constraint not in _CONSTRAINTS:
-        raise ValueError(f"constraint must be one of {', '.join(_CONSTRAINTS)}, got {constraint!r}")
+    as_choice("constraint", constraint, _CONSTRAINTS)
     table = as_scores("scores", scores)
     n = len(table) - 1
     number = numbered(table)

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from valuesparse import _parser, _vectors
 from valuesparse._validation import as_flag, as_reals
 from valuesparse.io._files import naming, read_file, write_bytes
+from valuesparse.io._json import parse_json
 from valuesparse.io.errors import ModelFormatError
 from valuesparse.parsing._dictionary import (
     FEATURES,
@@ -308,8 +309,8 @@ def _dictionary(data: bytes, at: int, sets: int, sizes: list[int]) -> tuple[Dict
 def _header(text: bytes, version: int) -> dict[str, Any]:
     """Return the header with every field checked."""
     try:
-        header = json.loads(text.decode("ascii"))
-    except (ValueError, RecursionError):
+        header = parse_json(text)
+    except ValueError:
         raise ModelFormatError("header", _START.size, "it is not JSON") from None
     bits = range(_parser.LEAST_BITS, _parser.MOST_BITS + 1)
     checks: dict[str, Callable[[Any], bool]] = {

@@ -13,7 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _parser as _native
-from valuesparse._validation import as_count, as_flag, as_threshold
+from valuesparse._validation import (
+    LARGEST_COUNT,
+    as_choice,
+    as_count,
+    as_flag,
+    as_threshold,
+    is_choice,
+)
 from valuesparse.inference import decode
 from valuesparse.inference._methods import AD3, BP
 from valuesparse.models import FactorGraph
@@ -222,8 +229,7 @@ class Parser:
         >>> [found.heads.tolist() for found in parses], parses.summary.used
         ([[2, 0]], 1)
         """
-        if method not in METHODS:
-            raise ValueError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
+        as_choice("method", method, METHODS, "not")
         if method == "exact" and self.order > 1:
             raise ValueError("method 'exact' wants a parser of order 1; this one has order 2")
         if self.nonprojective:
@@ -241,15 +247,16 @@ class Parser:
             "threshold": threshold, "max_rounds": max_rounds,
             "max_iterations": max_iterations, "damping": damping,
         }  # fmt: skip
+        threshold = as_threshold("threshold", threshold)
+        if max_rounds is not None:
+            as_count("max_rounds", max_rounds, at_least=0, at_most=LARGEST_COUNT)
+        effort = BP(max_iterations=max_iterations, damping=damping, tolerance=_TOLERANCE)
         chosen = [name for name, value in objectives.items() if value is not None]
         chosen += [name for name, value in effort_asked.items() if value != _DEFAULTS[name]]
         require_used(method, chosen)
-        choice, amount = _choice(as_threshold("threshold", threshold), objectives)
+        choice, amount = _choice(threshold, objectives)
         if not relaxed:
             choice = _EVERY
-        if max_rounds is not None:
-            as_count("max_rounds", max_rounds, at_least=0)
-        effort = BP(max_iterations=max_iterations, damping=damping, tolerance=_TOLERANCE)
         trees = self._trees(constraint, single_root)
         prune = as_flag("prune", prune) and self.model.pruner is not None
         tally, count, rest = ParseTally(), resolve(threads), iterated(sentences)
@@ -370,12 +377,13 @@ class Parser:
         single = self._has_single_root(single_root)
         prune = as_flag("prune", prune) and self.model.pruner is not None
         usual = "flow" if self.nonprojective else self.constraint
-        if self.nonprojective and constraint not in (None, "flow"):
+        wanted = usual if constraint is None else constraint
+        if self.nonprojective and not is_choice(wanted, ("flow",)):
             raise ValueError(
                 f"constraint must be 'flow', not {constraint!r}: this parser scores non-projective "
                 "arcs, which is about paths"
             )
-        return self._graph(sentence, constraint or usual, single, prune)[1]
+        return self._graph(sentence, wanted, single, prune)[1]
 
     def _graph(
         self, sentence: Sentence, constraint: Any, single: bool, prune: bool, number: int = 0
@@ -383,7 +391,7 @@ class Parser:
         """Return the kinds of a sentence's parts, and their graph; `number` is for errors."""
         n = len(sentence)
         words = encode([sentence], self.ignore, number).words
-        trees = _Trees(constraint == "projective", single)
+        trees = _Trees(is_choice(constraint, ("projective",)), single)
         kinds, nodes, potentials = self._predictor.parts(words, prune, trees)
         return kinds, parts_graph(n, kinds, nodes, potentials, constraint, single)
 
@@ -412,7 +420,7 @@ def _choice(threshold: float, objectives: dict[str, Any]) -> tuple[int, float]:
     (name,) = given
     value = objectives[name]
     if name == "min_divergence":
-        return _LARGEST, float(as_count(name, value, at_least=0))
+        return _LARGEST, float(as_count(name, value, at_least=0, at_most=LARGEST_COUNT))
     value = as_threshold(name, value)
     if name == "min_size":
         return _WITHIN, value

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._validation import as_choice, as_reals
+
 __all__ = [
     "COLUMNS",
     "FORMATS",
@@ -101,8 +103,7 @@ class Sentence:
                 raise ValueError(f"{name} has {len(column)} entries, forms has {n}")
         if "" in self.forms:
             raise ValueError(f"forms[{self.forms.index('')}] is empty; write _ for what is missing")
-        if self.format not in FORMATS:
-            raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {self.format!r}")
+        as_choice("format", self.format, FORMATS, "not")
         heads = np.asarray(self.heads)
         if not heads.size:
             heads = np.full(n, -1)
@@ -113,7 +114,7 @@ class Sentence:
         _require_heads(heads)
         object.__setattr__(self, "heads", heads)
         if self.confidence is not None:
-            confidence = np.asarray(self.confidence, np.float64)
+            confidence = as_reals("confidence", self.confidence).astype(np.float64, copy=False)
             _require_length("confidence", confidence, n)
             object.__setattr__(self, "confidence", confidence)
 
@@ -198,24 +199,26 @@ def _as_column(name: str, column: Any) -> list[str]:
     """Return the cells of another sequence than a list; str itself would be one of letters."""
     if isinstance(column, (str, bytes)) or not isinstance(column, (Sequence, np.ndarray)):
         raise TypeError(f"{name} must be a list of str, not {type(column).__name__}")
+    if isinstance(column, np.ndarray) and column.ndim != 1:
+        raise TypeError(f"{name} must be a list of str, not an array of shape {column.shape}")
     # Those of an array are of a type of their own.
     return [str(cell) if isinstance(cell, str) else cell for cell in column]
 
 
-def require_sentence(sentence: object, number: int) -> None:
+def require_sentence(sentence: object, number: int, name: str = "sentences") -> None:
     """Refuse what is no sentence; the message names its `number`."""
     if not isinstance(sentence, Sentence):
-        raise TypeError(f"sentences[{number}] must be a Sentence, not {type(sentence).__name__}")
+        raise TypeError(f"{name}[{number}] must be a Sentence, not {type(sentence).__name__}")
 
 
-def iterated(sentences: Any) -> Iterator[Any]:
+def iterated(sentences: Any, name: str = "sentences") -> Iterator[Any]:
     """Return an iterator; TypeError where there is but one sentence, or none to iterate over."""
     try:
         return iter(sentences)
     except TypeError:
         hint = "; put it into a list" if isinstance(sentences, Sentence) else ""
         raise TypeError(
-            f"sentences must be an iterable of Sentence, not {type(sentences).__name__}{hint}"
+            f"{name} must be an iterable of Sentence, not {type(sentences).__name__}{hint}"
         ) from None
 
 

@@ -16,7 +16,7 @@ from valuesparse import _parser as _native
 from valuesparse._validation import as_count, as_flag
 from valuesparse.io._files import is_path
 from valuesparse.learning import Aggressive, Online
-from valuesparse.learning._checkpoint import Checkpoint
+from valuesparse.learning._checkpoint import Checkpoint, as_target
 from valuesparse.parsing._dictionary import as_features, as_min_count
 from valuesparse.parsing._encoding import as_ignored, encode, heads_of, projective_and_single
 from valuesparse.parsing._examples import (
@@ -46,6 +46,7 @@ _AVERAGE_AFTER = 1  # the weights of the first pass are far from those of the la
 # A cost makes the pruner's distribution sharper: fewer arcs are left of as many right ones.
 _PRUNER_EPOCHS, _PRUNER_BITS, _PRUNER_RULE = 2, 12, Aggressive(1.0, 1.0)
 _LABEL_EPOCHS, _LABEL_BITS = 4, 12
+_TOLD = 3  # files that an error names
 
 
 class Progress(NamedTuple):
@@ -190,23 +191,25 @@ def train(
     as_count("epochs", epochs, at_least=1)
     as_count("batch", batch, at_least=1)
     as_count("seed", seed, at_least=0)
-    prune = as_flag("prune", prune)
+    prune, nonprojective = as_flag("prune", prune), as_flag("nonprojective", nonprojective)
     rule = Aggressive(beta, gamma)
     as_min_count(min_count, as_features(features) != "hashed")
     left_out = as_ignored(ignore)
+    if progress is not None and not callable(progress):
+        raise ValueError(f"progress must be callable, got {progress!r}")
+    if checkpoint is not None:
+        as_target(checkpoint)
     if constraint is not None:
         as_constraint(constraint)
     sentences = _read(treebank)
-    if not any(map(len, sentences)):
-        raise ValueError("treebank has no sentence to learn from")
     require_labels(sentences)
     if nonprojective:
-        constraint = constraint or "tree"
+        constraint = "tree" if constraint is None else constraint
         require_nonprojective(nonprojective, order, constraint, beta)
     if constraint is None or single_root is None:
         offset = encode(sentences).offset
         projective, single = projective_and_single(heads_of(sentences), offset)
-        constraint = constraint or CONSTRAINTS[projective]
+        constraint = CONSTRAINTS[projective] if constraint is None else constraint
         single_root = single if single_root is None else single_root
     single_root = as_flag("single_root", single_root)
     tell = progress or (lambda _: None)
@@ -258,6 +261,7 @@ def train(
                 f"{learner.done} or more, or name another file"
             )
     for epoch in learner:
+        _require_finite(learner, rule)
         if kept is not None:
             kept.offer(epoch.number, learner)
         cut_short += examples.cut_short
@@ -272,25 +276,31 @@ def train(
             order=order, bits=bits, pruner_bits=_PRUNER_BITS, label_bits=_LABEL_BITS,
             constraint=constraint, single_root=single_root, ignore=left_out, labels=labels,
             weights=weights, pruner=pruner, labeller=labeller, features=features,
-            dictionary=dictionary, nonprojective=bool(nonprojective),
+            dictionary=dictionary, nonprojective=nonprojective,
         )
     )  # fmt: skip
 
 
 def _read(treebank: Any) -> list[Sentence]:
-    """Return the sentences of files, or those given, that have words."""
+    """Return the sentences of files, or those given, that have words; ValueError without any."""
     found: list[Sentence] = []
+    files: list[str] = []
     one = is_path(treebank) or not isinstance(treebank, Iterable)
     for source in [treebank] if one else treebank:
         if isinstance(source, Sentence):
             found.append(source)
         elif is_path(source):
+            files.append(str(source))
             found.extend(read_conll(source, check="training"))
         else:
             raise TypeError(
                 f"treebank must be paths or Sentence records, not {type(source).__name__}"
             )
-    return [sentence for sentence in found if len(sentence)]
+    sentences = [sentence for sentence in found if len(sentence)]
+    if not sentences:
+        where = ", ".join([*files[:_TOLD], *(["..."] if files[_TOLD:] else [])])
+        raise ValueError(f"{where}{': ' if where else ''}treebank has no sentence to learn from")
+    return sentences
 
 
 @contextmanager
@@ -337,8 +347,18 @@ def _train_arcs(
     learner = Online(examples, rule, epochs=_ARC_EPOCHS, seed=seed, batch=batch)
     words = sum(map(len, sentences))
     for epoch in learner:
+        _require_finite(learner, rule)
         tell(Progress("arcs", epoch.number, _ARC_EPOCHS, epoch.loss / words))
     return learner.result(resolve(given["threads"]))
+
+
+def _require_finite(learner: Online, rule: Aggressive) -> None:
+    """Raise ValueError where a loss of large numbers has led to weights that are none."""
+    if not np.isfinite(learner.weights).all():
+        raise ValueError(
+            f"beta={rule.beta:g} and gamma={rule.gamma:g} lead to weights that are not finite: "
+            "take a smaller gamma, and a beta nearer to 1, or inf"
+        )
 
 
 def _train_labels(

@@ -118,7 +118,8 @@ class AskedJoints:
                 for v in other:
                     self._holders.setdefault(v, []).append(f)
         wanted = set(scope)
-        for f in self._holders.get(scope[0], []):
+        # The first of them is in the list of each variable: a hub's is long.
+        for f in min((self._holders.get(v, []) for v in scope), key=len):
             other, table = self._tables[f]
             if wanted <= set(other):
                 return marginal_of(table, other, scope)

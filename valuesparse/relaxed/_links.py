@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._fork import cached_attribute
 from valuesparse.models._blocks import structured_factors, wide_tables
 from valuesparse.relaxed._within import MOST, Within
 from valuesparse.results import GraphResult
@@ -49,7 +49,7 @@ class Links:
         self._states[[v for v, x in result.evidence.items() if isinstance(x, int)]] = True
         self.within = Within(result) if own and result.state is not None else None
 
-    @cached_property
+    @cached_attribute
     def _label(self) -> Array:
         """Variables with different labels are independent: no factor that was used links them."""
         n = self._n
@@ -63,12 +63,12 @@ class Links:
         edges = sparse.coo_array((np.ones(a.size, dtype=np.int8), (a, b)), shape=(n, n))
         return np.asarray(csgraph.connected_components(edges, directed=False)[1])
 
-    @cached_property
+    @cached_attribute
     def _alone(self) -> bool:
         """Whether no two variables depend on each other."""
         return not self.any or bool((np.bincount(self._label) <= 1).all())
 
-    @cached_property
+    @cached_attribute
     def _tied(self) -> bool:
         return self._n > 0 and not self._label.any()
 
@@ -119,7 +119,7 @@ class Links:
             held |= both
         return held
 
-    @cached_property
+    @cached_attribute
     def pairs(self) -> tuple[Array, npt.NDArray[np.bool_]]:
         """Pairs a < b that a table holds, as a * n + b, ascending, and what tells most others.
 

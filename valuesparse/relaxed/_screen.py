@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _messages
+from valuesparse._fork import cached_attribute
 from valuesparse.factors import Features
 from valuesparse.relaxed._asked import AskedJoints
 from valuesparse.relaxed._links import Links
@@ -42,7 +42,7 @@ class Screen:
         self._links, self._joints = links, joints
         self._flat, self._offset, self._above = flat, offset, above
 
-    @cached_property
+    @cached_attribute
     def _chance(self) -> Floats:
         """No less than P(v = x) by the beliefs of v and of structured factors, flat."""
         chance = self._flat

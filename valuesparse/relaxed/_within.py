@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._fork import cached_attribute
 from valuesparse.factors import Structured
 from valuesparse.models._blocks import structured_factors
 from valuesparse.results import GraphResult
@@ -41,7 +41,7 @@ class Within:
         self._result = result
         self._part = result.part()
 
-    @cached_property
+    @cached_attribute
     def _asked(self) -> list[tuple[Structured, Floats, Array]]:
         """Each factor with messages to it (k, 2), and the place of each variable in it, or -1."""
         own = structured_factors(self._part)
@@ -54,7 +54,7 @@ class Within:
                 found.append((factor, messages[i], place))
         return found
 
-    @cached_property
+    @cached_attribute
     def _on_off(self) -> list[tuple[Floats, Floats]]:
         """P(v on) and P(v off) by each factor, for its variables."""
         found = [factor.checked_sum_product(messages) for factor, messages, _ in self._asked]

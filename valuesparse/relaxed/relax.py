@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from valuesparse._validation import as_count, as_threshold
+from valuesparse._validation import as_count, as_flag, as_threshold
 from valuesparse.inference._methods import Loopy
 from valuesparse.models import FactorGraph
 from valuesparse.models._evidence import Evidence, asked
@@ -109,6 +109,7 @@ def relax(
     enough = None if max_divergence is None else as_threshold("max_divergence", max_divergence)
     if candidates is not None and not callable(candidates):
         raise ValueError(f"candidates must be callable, got {candidates!r}")
+    exhaustive = as_flag("exhaustive", exhaustive)
     if exhaustive and candidates is None:
         raise ValueError("exhaustive is a promise about candidates, which are not given")
     known = evidence if likelihood is None else asked(graph, evidence, likelihood)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from valuesparse import _forest
 from valuesparse._junction import fill
-from valuesparse._validation import as_count, as_probability
+from valuesparse._validation import LARGEST_COUNT, as_count, as_items, as_probability
 from valuesparse.results._listed import Listed, listed
 from valuesparse.threads import resolve
 
@@ -28,7 +28,8 @@ PROVED = frozenset({
     "certify", "error", "log_z_lower", "log_z_upper", "lower", "pairwise_bounds", "radius",
     "slack", "upper",
 })  # fmt: skip
-_BLOCK_ENTRIES = 2**22  # of pairwise marginals made at a time, unless a block is asked for
+#: Pairwise marginals made at a time, unless a block is asked for or one sequence has more.
+BLOCK_ENTRIES = 2**22
 
 
 class Result:
@@ -215,7 +216,7 @@ class RowsResult(Result):
         index = self._index()
         rows = pandas.MultiIndex.from_arrays(list(index.values()), names=list(index))
         k = self._model.n_labels
-        columns = range(k) if labels is None else list(labels)
+        columns = range(k) if labels is None else as_items("labels", labels)
         if len(columns) != k:
             raise ValueError(f"labels must have a name for each of {k} labels, got {len(columns)}")
         return pandas.DataFrame(self.marginals, index=rows, columns=columns, copy=True)
@@ -299,11 +300,11 @@ class PairsResult(RowsResult):
         """
         size = edges_at_once(self._model.n_labels)
         if block is not None:
-            size = as_count("block", block, at_least=1)
+            size = min(as_count("block", block, at_least=1), LARGEST_COUNT)
         for part in self._edge_blocks(size, threads):
             yield part.astype(self._model.dtype, copy=False)
 
 
 def edges_at_once(k: int) -> int:
     """Return how many edges of k labels a block has, unless another number is asked for."""
-    return max(1, min(1024, _BLOCK_ENTRIES // k**2))
+    return max(1, min(1024, BLOCK_ENTRIES // k**2))

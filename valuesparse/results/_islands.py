@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._validation import as_flag
 from valuesparse.models import SparseTransition
 from valuesparse.results._forest import ForestResult, Model
 from valuesparse.results._listed import Listed
@@ -71,7 +72,7 @@ class IslandResult(ForestResult[Model], Generic[Model]):
         if without and not stats["sequences_sparse"]:
             reason += (
                 f"; {without} of {log_z.size} {self._components} have too few likely islands to "
-                "gain from them, and are exact"
+                "gain from them, or islands that contradict one another, and are exact"
             )
         self._fill(
             _model=model,
@@ -127,7 +128,7 @@ class IslandResult(ForestResult[Model], Generic[Model]):
         >>> r.expectations().tolist()
         [[0.5, 0.5], [0.5, 0.5]]
         """
-        if sparse:
+        if as_flag("sparse", sparse):
             return self._engine.listed_expectations(self._conditioned(), threads)
         return self._engine.expectations(self._conditioned(), threads)
 

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, overload
 
 from valuesparse import _forest, _pool
+from valuesparse._validation import as_flag
 from valuesparse.inference import JunctionTree
 from valuesparse.models import Chain, FactorGraph, Tree
 from valuesparse.models._blocks import structured_factors
@@ -25,7 +26,7 @@ class Recording(Sequence[Plan]):
     _recorder: _pool.Recorder | _Copied
 
     def __init__(self, *, serial: bool = False) -> None:
-        self._recorder = _pool.Recorder(serial)
+        self._recorder = _pool.Recorder(as_flag("serial", serial))
 
     def __enter__(self) -> Recording:
         self._recorder.start()

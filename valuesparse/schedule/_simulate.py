@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from valuesparse._validation import as_items, require_room
 from valuesparse.schedule._tasks import Plan
 
 __all__ = ["Simulation", "simulate"]
@@ -97,7 +98,7 @@ def simulate(
         If `cores` is below 1, or `costs` is an unknown word, has the wrong length or a bad entry;
         if it is "measured" and a task was not recorded, or "messages" where none are counted.
     TypeError
-        If `cores` is not an integer or `costs` does not hold real numbers.
+        If `plan` is none, `cores` is not an integer or `costs` does not hold real numbers.
 
     Notes
     -----
@@ -127,7 +128,11 @@ def simulate(
         raise TypeError(f"cores has type {type(cores).__name__}: give an integer") from None
     if n_cores < 1:
         raise ValueError(f"cores = {n_cores}: give at least 1")
-    plans = [plan] if isinstance(plan, Plan) else list(plan)
+    require_room("cores", n_cores, 1)
+    plans = [plan] if isinstance(plan, Plan) else as_items("plan", plan, "a Plan or several")
+    for i, one in enumerate(plans):
+        if not isinstance(one, Plan):
+            raise TypeError(f"plan[{i}] must be a Plan, not {type(one).__name__}")
     cost = _task_costs(plans, costs)
     ends = np.cumsum([0, *(p.n_tasks for p in plans)])
     start, finish = np.zeros(cost.size), np.zeros(cost.size)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from valuesparse import _pool
+from valuesparse._fork import cached_attribute
 
 __all__ = ["Kind", "Plan"]
 
@@ -159,6 +159,8 @@ class Plan:
     @classmethod
     def of(cls, record: _pool.Record) -> Plan:
         """Return a native plan, whose arrays are seen and not copied."""
+        if not isinstance(record, _pool.Record):
+            raise TypeError(f"record must be a native plan, not {type(record).__name__}")
         plan = object.__new__(cls)
         for name, array in zip(_DTYPES, record.arrays(), strict=True):
             here = array.size or name in ("kind", "item", "cost", "waits", "succ_ptr", "succ")
@@ -172,12 +174,12 @@ class Plan:
         """Number of tasks."""
         return int(self.kind.size)
 
-    @cached_property
+    @cached_attribute
     def total_cost(self) -> float:
         """Work: the sum of all costs, which is the time one core takes."""
         return float(self.cost.sum())
 
-    @cached_property
+    @cached_attribute
     def span(self) -> float:
         """Length of the critical path: the time that no number of cores can beat."""
         return float(self.path_costs().max(initial=0.0))
@@ -195,7 +197,9 @@ class Plan:
         (n,) float64
             The task's own cost included.
         """
-        own = self.cost if costs is None else costs
+        own = self.cost if costs is None else _frozen("costs", costs, np.float64)
+        if own.size != self.n_tasks:
+            raise ValueError(f"costs has {own.size} entries for {self.n_tasks} tasks")
         path: list[float] = own.tolist()
         succ, ptr = self.succ.tolist(), self.succ_ptr.tolist()
         # Successors stand behind their task, so one sweep from the end sees each of them finished.

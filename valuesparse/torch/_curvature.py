@@ -9,14 +9,13 @@ import numpy.typing as npt
 
 from valuesparse.inference._forest import pairwise
 from valuesparse.models import Chain
+from valuesparse.results._base import BLOCK_ENTRIES
 from valuesparse.results._chain import edges_of
 
 __all__ = ["Curvature", "Scores", "curvature"]
 
 Array = npt.NDArray[Any]
 Float64 = npt.NDArray[np.float64]
-
-_BLOCK_ENTRIES = 2**22  # of pairwise marginals made at a time, unless one sequence has more
 
 
 class Scores(NamedTuple):
@@ -74,7 +73,7 @@ def curvature(
     expected = np.zeros(model.n_sequences)
     first = 0
     while first < model.n_sequences:
-        fits = int(offset[first]) + max(1, _BLOCK_ENTRIES // k**2)
+        fits = int(offset[first]) + max(1, BLOCK_ENTRIES // k**2)
         last = max(first + 1, int(np.searchsorted(offset, fits, side="right")) - 1)
         _block(model, marginals, direction, weights, workers, first, last, expected, out)
         first = last

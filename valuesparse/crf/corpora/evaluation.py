@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import NamedTuple
 
+from valuesparse._validation import as_choice
 from valuesparse.corpora._stream import Stream
 from valuesparse.corpora._text import Given, Source, as_source, as_sources
 from valuesparse.crf.corpora._formats import CONLLU, FORMATS, told_format
@@ -109,8 +110,8 @@ def evaluate(
     (0.5, 0.666...)
     """
     for name, kind in (("gold_format", gold_format), ("system_format", system_format)):
-        if kind is not None and kind not in FORMATS:
-            raise ValueError(f"{name} must be one of {', '.join(FORMATS)}, not {kind!r}")
+        if kind is not None:
+            as_choice(name, kind, FORMATS, "not")
     known = _words(train, gold_format, word)
     first, second = as_source(gold, "gold"), as_source(system, "system")
     kind, other_kind = _kind(first, gold_format), _kind(second, system_format)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from valuesparse._validation import as_count, as_zeta
+from valuesparse._validation import as_choice, as_count, as_zeta
 from valuesparse.corpora._files import (
     Target,
     as_paths,
@@ -15,16 +15,30 @@ from valuesparse.corpora._files import (
     fingerprint,
     opened,
     require_target,
+    state_of,
 )
 from valuesparse.corpora._jobs import ShardJob, Span, WrittenCounts, jobs_of, text_spans
-from valuesparse.corpora._run import SHARD, CorpusReport, how_of, run_shards
+from valuesparse.corpora._run import (
+    SHARD,
+    CorpusReport,
+    how_of,
+    require_callable,
+    run_shards,
+)
 from valuesparse.corpora._text import Given, as_source
 from valuesparse.crf.corpora._beside import beside, constraints_of
-from valuesparse.crf.corpora._features import files_behind
+from valuesparse.crf.corpora._features import files_behind, is_function
 from valuesparse.crf.corpora._formats import COLUMNS, FORMATS, told_format
+from valuesparse.crf.corpora._functions import find_function, identity_of
 from valuesparse.crf.corpora._outputs import output_format as written_as
 from valuesparse.crf.corpora._parquet import ParquetTable
-from valuesparse.crf.corpora._reader import FeatureSource, extraction_of, kind_of, line_format
+from valuesparse.crf.corpora._reader import (
+    Extraction,
+    FeatureSource,
+    extraction_of,
+    kind_of,
+    line_format,
+)
 from valuesparse.crf.corpora._shard import ShardSettings, tag_all, tag_shard, tagger_of
 from valuesparse.io._files import read_file
 from valuesparse.threads import resolve
@@ -116,12 +130,13 @@ def tag_corpus(
     ------
     ValueError
         The folder holds the output of other settings or inputs, or another run writes there; the
-        model asks for a function that was not given; an argument or a file is wrong: the message
-        names the file and the line.
+        model asks for a function that was not given; an argument or a file is wrong, or a file
+        changed while it was read: the message names the file and the line.
     OSError
-        A file cannot be read or written.
+        A file cannot be read or written, or a worker process was ended.
     """
     how = how_of(backend, jobs, scheduler, shard_bytes)
+    require_callable(progress)
     path = Path(model).resolve()
     folder = Path(output).resolve()
     settings = _settings(
@@ -191,6 +206,7 @@ def tag_file(
     OSError
         A file cannot be read or written.
     """
+    require_callable(progress)
     found = as_source(source)
     require_target(target)
     _require_format(input_format)
@@ -228,8 +244,8 @@ def require_together(n_best: int | None, marginals: str, zeta: float) -> None:
 
 
 def _require_format(input_format: str | None) -> None:
-    if input_format is not None and input_format not in FORMATS:
-        raise ValueError(f"input_format must be one of {', '.join(FORMATS)}, not {input_format!r}")
+    if input_format is not None:
+        as_choice("input_format", input_format, FORMATS, "not")
 
 
 def _require_possible(written: str, settings: ShardSettings) -> None:
@@ -257,8 +273,7 @@ def _settings(
     max_labels: int | None,
 ) -> ShardSettings:
     """Return what decides the output, once the arguments and the model are checked."""
-    if marginals not in MARGINALS:
-        raise ValueError(f"marginals must be one of {', '.join(MARGINALS)}, not {marginals!r}")
+    as_choice("marginals", marginals, MARGINALS, "not")
     if n_best is not None:
         n_best = as_count("n_best", n_best, at_least=1)
     require_together(n_best, marginals, zeta)
@@ -277,6 +292,7 @@ def _shards(
     source: Path, folder: Path, input_format: str | None, settings: ShardSettings, shard: int
 ) -> Iterator[ShardJob]:
     """Return the shards of a file."""
+    seen = state_of(source)
     kind = input_format or kind_of(source)
     how = settings.extraction
     written = written_as(kind, settings.output_format)
@@ -288,7 +304,7 @@ def _shards(
         line_format(source, kind, how)
         spans = text_spans(source, shard)
     name = source.name if written == kind else _renamed(source.name, written)
-    return jobs_of(source, kind, folder, spans, settings, name)
+    return jobs_of(source, kind, folder, spans, settings, name, seen)
 
 
 def _renamed(name: str, kind: str) -> str:
@@ -312,6 +328,7 @@ def _identity(
         "model_sha256": settings.digest,
         # A template is known by its text, wherever it lies.
         "features": how.features if how.template is None else "template",
+        **_known(how),
         "template_sha256": how.digest,
         "word": how.word,
         "zeta": settings.zeta,
@@ -320,3 +337,10 @@ def _identity(
         "formats": sorted({job.kind for job in plan}),
         "inputs": {source.name: fingerprint(source) for source in sources},
     }
+
+
+def _known(how: Extraction) -> dict[str, str]:
+    """Return what is known of a function of the user's; nothing where there is none."""
+    if how.function is None and not is_function(how.features):
+        return {}
+    return identity_of(how.features, how.function or find_function(how.features, how.folder))

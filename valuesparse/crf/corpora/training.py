@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from valuesparse._validation import as_count
+from valuesparse._validation import as_choice, as_count
 from valuesparse.corpora._text import Given, as_source, as_sources
 from valuesparse.crf.corpora._beside import CONSTRAINTS, beside, write_pair
 from valuesparse.crf.corpora._features import TEMPLATE, files_behind
@@ -92,8 +92,8 @@ def train_corpus(
     OSError
         A file cannot be read or written. Most such failures are found before training.
     """
-    if input_format is not None and input_format not in FORMATS:
-        raise ValueError(f"input_format must be one of {', '.join(FORMATS)}, not {input_format!r}")
+    if input_format is not None:
+        as_choice("input_format", input_format, FORMATS, "not")
     target = Path(model).resolve()
     sources = as_sources(inputs, "inputs")
     if not sources:

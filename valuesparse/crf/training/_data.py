@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse._crf import Dictionary, ItemSequence
+from valuesparse._validation import as_items
 from valuesparse.crf._constraints import require_entry, require_rows
 
 __all__ = ["Corpus", "Dataset", "corpus_of"]
@@ -99,7 +100,10 @@ class Dataset:
             )
         encoded = self.attributes.encode(xseq, grow=True, single=True, characters=True)
         indptr, ids, values, _ = encoded
-        labels = list(given) if allowed is None else label_sets(given)
+        if allowed is None:
+            labels = as_items("yseq", given, "a sequence of labels")
+        else:
+            labels = label_sets(given)
         if len(labels) != len(indptr) - 1:
             raise ValueError(
                 "The numbers of items and labels differ: "
