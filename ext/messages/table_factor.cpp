@@ -25,8 +25,8 @@ double* TableFactor::spread(double start, WorkerScratch* s, const double* from,
 // A message's entry from logarithms: what sums() takes where plain numbers are too small.
 double TableFactor::entry(const Incoming& in, int64_t axis, int64_t value) const {
     double top = -INFINITY, sum = 0.0;
-    each(t.arity, t.card, t.size, [&](int64_t i, const int64_t* state) {
-        if (state[axis] != value || t.theta[i] == -INFINITY) return;
+    each_at(t.arity, t.card, t.size, axis, value, [&](int64_t i, const int64_t* state) {
+        if (t.theta[i] == -INFINITY) return;
         double score = (t.theta[i] - t.top) * t.inverse_rho;
         for (int64_t j = 0; j < t.arity; ++j) {
             if (j != axis) score += in.log[in.at[first + j] + state[j]];

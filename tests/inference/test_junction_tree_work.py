@@ -336,3 +336,23 @@ def test_joints_keep_to_the_memory_limit() -> None:
     many = vs.JunctionTree(vs.FactorGraph([2] * 70))
     with pytest.raises(ValueError, match="variables must be 64 at most"):
         many.joint(range(70), dict.fromkeys(range(70), 0))
+
+
+@pytest.mark.parametrize("n", [2, 3, 23, 24, 25, 26, 60, 3000])
+def test_many_factors_of_one_clique(n: int, rng: np.random.Generator) -> None:
+    """Tables are multiplied two by two, of which those that are compared are few."""
+    cards = (3, 2, 4)
+    graph = vs.FactorGraph(cards)
+    total = np.zeros(cards)
+    for i in range(n):
+        scope = sorted(rng.choice(3, size=1 + i % 3, replace=False))
+        table = rng.normal(size=[cards[v] for v in scope])
+        graph.add(scope, table)
+        total += table.reshape([cards[v] if v in scope else 1 for v in range(3)])
+    r = vs.infer(graph)
+    p = np.exp(total - total.max())
+    np.testing.assert_allclose(r.log_z, np.log(p.sum()) + total.max(), rtol=1e-12)
+    p /= p.sum()
+    for v in range(3):
+        others = tuple(u for u in range(3) if u != v)
+        np.testing.assert_allclose(r.marginals[v], p.sum(axis=others), atol=1e-10)
