@@ -40,8 +40,16 @@ struct LinearWide {
         std::memcpy(&m, &bits, sizeof m);
         return {m, e + shift};
     }
-    static T mul(T a, T b) { return normal(a.m * b.m, a.e + b.e); }
-    static T add(T a, T b) {
+    // As normal(), for m in [1, 4).
+    VS_INLINE static T carried(double m, int64_t e) {
+        const bool over = m >= 2.0;
+        return {over ? 0.5 * m : m, e + int64_t{over}};
+    }
+    VS_INLINE static T mul(T a, T b) {
+        const double m = a.m * b.m;
+        return m == 0.0 ? Wide{} : carried(m, a.e + b.e);
+    }
+    VS_INLINE static T add(T a, T b) {
         if (a.m == 0.0) return b;
         if (b.m == 0.0) return a;
         if (a.e < b.e) std::swap(a, b);
@@ -50,13 +58,18 @@ struct LinearWide {
         const uint64_t bits = static_cast<uint64_t>(kBias - gap) << 52;
         double power;  // 2^-gap
         std::memcpy(&power, &bits, sizeof power);
-        return normal(a.m + b.m * power, a.e);
+        return carried(a.m + b.m * power, a.e);
     }
     static bool less(T a, T b) {
         if (a.m == 0.0 || b.m == 0.0) return a.m == 0.0 && b.m > 0.0;
         return a.e != b.e ? a.e < b.e : a.m < b.m;
     }
-    static T ratio(T a, T b) { return b.m > 0.0 ? normal(a.m / b.m, a.e - b.e) : Wide{}; }
+    static T ratio(T a, T b) {
+        if (!(b.m > 0.0) || a.m == 0.0) return {};
+        const double m = a.m / b.m;  // in (0.5, 2)
+        const bool under = m < 1.0;
+        return {under ? 2.0 * m : m, a.e - b.e - int64_t{under}};
+    }
     static T from_log(double x) {
         if (x == -INFINITY) return {};
         int64_t e;

@@ -83,9 +83,10 @@ void finish_chunk(vs::PathPass* pass, const D& d, const Lane<D>& s) {
 // float64: where marginals are trusted (Floor::kTrust), a state below it has at most least max(b) /
 // 1e-110 of the mass, b <= 2 K^4 between two normalisations: 2e-20 K^5 for all such states, at most
 // 1e-12 of each cut.
-// float32: what floors may have added to the mass, 1e-7 of a sequence, is their size times all that
-// the other side sends. So states at the floor, or at twice that, have no more. Rows differ by a
-// factor of up to 2 here, and floors do not.
+// float32: what floors may have added to the mass is their size times all that the other side
+// sends. So states at the floor, or at twice that, have no more. Rows differ by a factor of up to 2
+// here, and floors do not. On both sides, both ways, that is 6 times what floors have added: 1e-8
+// of a sequence that is cut (PathCall::join), so that all of it is below Floor::kMostAdded.
 //
 // Proofs have room for both (_certified.py).
 template <class D>
@@ -127,10 +128,12 @@ double apart(const typename D::T* x, const typename D::T* y, int K, typename D::
             high = std::fmax(high, ratio);
         }
         for (int k = 0; kEither && some && k < K; ++k) {
-            const double own = static_cast<double>(x[k]), other = static_cast<double>(y[k]);
-            const double most = 2.0 * static_cast<double>(least);
-            if (!(y[k] > least) && own > most * high) return INFINITY;
-            if (!(x[k] > least) && other * low > most) return INFINITY;
+            // On the scale of the other row a floor is at most this.
+            const double floor = static_cast<double>(least);
+            const bool over_y = static_cast<double>(x[k]) > floor * std::fmax(1.0, high);
+            const bool over_x = static_cast<double>(y[k]) * low > floor * std::fmax(1.0, low);
+            if (!(y[k] > least) && over_y) return INFINITY;
+            if (!(x[k] > least) && over_x) return INFINITY;
         }
         return high > low ? high / low - 1.0 : 0.0;
     }

@@ -111,7 +111,8 @@ std::vector<int64_t> PathCall::join(PathPass& p, const Cuts& cuts, const ForestP
             status[which] = worse(status[which], p.chunk_end[i].status);
             added += p.chunk_end[i].added;
         }
-        const bool wide = is_single(arithmetic_) && added > 1e-7;
+        // States at floors that cuts do not compare have 6 times as much: see least_compared().
+        const bool wide = is_single(arithmetic_) && added > 1e-8;
         if (status[which] == kOk && wide) status[which] = kWiden;
         if (status[which] == kWiden) leave_out(which);
     };

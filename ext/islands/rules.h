@@ -53,7 +53,7 @@ enum IslandEvent : uint8_t {
 };
 
 // Where contradictions are next to one another, each round releases those at the ends only.
-constexpr uint32_t kMostContradicted = 8;
+constexpr uint32_t kMostContradicted = 24;
 
 // Adds counts of other sequences to `to`.
 inline void add(Counts& to, const Counts& c) {

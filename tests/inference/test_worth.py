@@ -249,18 +249,20 @@ def left_to_right(rng: np.random.Generator, n: int, k: int) -> tuple[np.ndarray,
     table = np.full((k, k), -np.inf)
     at = np.arange(k)
     table[at, at], table[at[:-1], at[1:]] = -0.01, -5.0
-    return 3 * rng.normal(size=(n, k)), table
+    return rng.normal(size=(n, k)), table
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("revisit", [None, 0, 3])
-@pytest.mark.parametrize(("k", "n"), [(5, 4000), (31, 2000)])
-def test_what_contradicts_itself_gives_up(k: int, n: int, revisit: int | None, dtype: str) -> None:
+@pytest.mark.parametrize(("k", "n", "zeta"), [(5, 4000, 0.7), (31, 2000, 0.9)])
+def test_what_contradicts_itself_gives_up(
+    k: int, n: int, zeta: float, revisit: int | None, dtype: str
+) -> None:
     """Rounds that each release the ends of a stretch would take the square of its length."""
     rng = np.random.default_rng(k)
     unary, table = (x.astype(dtype) for x in left_to_right(rng, n, k))
     chain = vs.Chain(unary, table)
-    exact, r = vs.infer(chain), vs.infer(chain, zeta=0.7, revisit=revisit)
+    exact, r = vs.infer(chain), vs.infer(chain, zeta=zeta, revisit=revisit)
     assert r.method == "exact"
     assert "contradict one another" in r.reason
     assert (r.islands == -1).all()
@@ -274,13 +276,13 @@ def test_what_contradicts_itself_gives_up(k: int, n: int, revisit: int | None, d
     calm[:, 0] += 14.0
     beside = vs.Chain(np.concatenate([calm, unary, calm]), table, [40, n, 40])
     for threads in (1, 2, 8):
-        more = vs.infer(beside, zeta=0.7, revisit=revisit, threads=threads)
+        more = vs.infer(beside, zeta=zeta, revisit=revisit, threads=threads)
         assert np.array_equal(more.marginals[40 : 40 + n], exact.marginals)
         assert (more.islands[:40] == 0).all()
         assert (more.islands[-40:] == 0).all()
         assert more.stats["sequences_without_islands"] == 1
     for root in (0, n // 2):
-        path = vs.infer(turned(unary, table, root), zeta=0.7, revisit=revisit)
+        path = vs.infer(turned(unary, table, root), zeta=zeta, revisit=revisit)
         assert path.method == "exact"
         np.testing.assert_allclose(path.marginals, exact.marginals, atol=2e-6)
 
@@ -289,7 +291,7 @@ def test_what_contradicts_itself_gives_up(k: int, n: int, revisit: int | None, d
 def test_trees_that_contradict_themselves_give_up(dtype: str) -> None:
     """Beside another, which keeps its islands; and one that is impossible is told."""
     rng = np.random.default_rng(2)
-    n, k = 1200, 5
+    n, k = 6000, 5
     unary, table = (x.astype(dtype) for x in left_to_right(rng, n, k))
     i = np.arange(n)
     caterpillar = np.where(i % 2 == 1, i - 1, i - 2)

@@ -58,9 +58,6 @@ Mask = npt.NDArray[np.bool_]
 U64, U32 = 2.0**-53, 2.0**-24
 #: Mass that floors of messages may have added: float64 gives up long before, float32 at 1e-7.
 SLACK64, SLACK32 = 1e-30, 2e-7
-#: The mass of states at such floors that cuts leave out when they compare messages in float32: on
-#: both sides, both ways, each at most twice what floors have added (path_cut.h).
-CUT32 = 8e-7
 #: Roundings of a step in float32 beside its sum, with scores in float32, or narrowed from float64.
 OTHER32, _NARROWED = 170, 24
 #: Sums in float32: the most numbers in a block, the fewest.
@@ -199,8 +196,7 @@ def _single_terms(model: Chain | Tree) -> _Terms:
     """Return those of passes in float32."""
     steps, given, once = _single_step(model)
     step = 2 * (steps + given) * U32
-    cut = CUT32 / native.cut_from() if native.cut_from() > 0 else 0.0
-    return _Terms(step, step + 2 * once * U32, SLACK32, cut, (model.n_labels + 4) * U32)
+    return _Terms(step, step + 2 * once * U32, SLACK32, 0.0, (model.n_labels + 4) * U32)
 
 
 def allowances(model: Chain | Tree, single: Mask | bool) -> Floats:
