@@ -15,6 +15,8 @@ from strategies import peaked_chain, random_chain
 
 import valuesparse as vs
 from valuesparse import _forest
+from valuesparse.inference import _forest as engine
+from valuesparse.results import _chain as chains
 
 ZETAS = [1.0, 0.8]
 
@@ -215,6 +217,32 @@ def test_blocks_of_edges_stay_small(rng: np.random.Generator) -> None:
     assert peak < 6 * 2**22 * 8
     small = vs.infer(vs.Chain(np.zeros((3000, 2)), np.zeros((2, 2))))
     assert [part.shape[0] for part in small.iter_pairwise()] == [1024, 1024, 951]
+
+
+@pytest.mark.parametrize("per_edge", [False, True])
+def test_edges_far_apart_are_made_alone(
+    rng: np.random.Generator, dtype: type, per_edge: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    k, lengths = 64, [1300, 0, 1, 1200]
+    table: Any = rng.normal(size=(2498, k, k) if per_edge else (k, k)).astype(dtype)
+    made = vs.Chain(2 * rng.normal(size=(2501, k)).astype(dtype), table, lengths)
+    r = vs.infer(made)
+    edges: list[int] = []
+
+    def counted(shape: tuple[int, ...], kind: Any) -> np.ndarray:
+        edges.append(shape[0] if len(shape) == 3 else 0)
+        return np.empty(shape, kind)
+
+    for module in (chains, engine):
+        monkeypatch.setattr(module, "empty", counted)
+    for cut in (slice(None, None, 2497), slice(-1, 5, -600), slice(3, None, 1200)):
+        wanted = range(2498)[cut]
+        edges.clear()
+        found = r.pairwise(edges=cut)
+        assert found.dtype == dtype
+        assert max(edges) == len(wanted)
+        alone = np.concatenate([r.pairwise(edges=slice(e, e + 1)) for e in wanted])
+        np.testing.assert_allclose(found, alone, rtol=0, atol=tolerance(made, 0))
 
 
 def test_expectations_are_the_summed_edges(model, zeta: float) -> None:

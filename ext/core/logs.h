@@ -7,8 +7,8 @@
 
 namespace vs {
 
-constexpr double kNever =
-    -std::numeric_limits<double>::infinity();  // the score of what is forbidden
+// The score of what is forbidden.
+constexpr double kNever = -std::numeric_limits<double>::infinity();
 
 // log(exp(a) + exp(b))
 inline double log_add(double a, double b) noexcept {

@@ -26,6 +26,7 @@ struct LinearWide {
     static T zero() { return {}; }
     static T one() { return {1.0, 0}; }
     static bool is_zero(T x) { return x.m == 0.0; }
+    // m: finite, not negative.
     static T normal(double m, int64_t e) {
         if (m == 0.0) return {0.0, 0};
         uint64_t bits;
@@ -40,10 +41,14 @@ struct LinearWide {
         std::memcpy(&m, &bits, sizeof m);
         return {m, e + shift};
     }
-    // As normal(), for m in [1, 4).
+    // As normal(), for m in [1, 4), without a branch: whether m is 2 or more is hard to predict.
     VS_INLINE static T carried(double m, int64_t e) {
-        const bool over = m >= 2.0;
-        return {over ? 0.5 * m : m, e + int64_t{over}};
+        uint64_t bits;
+        std::memcpy(&bits, &m, sizeof m);
+        const uint64_t carry = (bits >> 52) - static_cast<uint64_t>(kBias);
+        bits -= carry << 52;
+        std::memcpy(&m, &bits, sizeof m);
+        return {m, e + static_cast<int64_t>(carry)};
     }
     VS_INLINE static T mul(T a, T b) {
         const double m = a.m * b.m;

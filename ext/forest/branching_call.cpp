@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/ln2.h"
 #include "core/sum.h"
 #include "forest/call.h"
 #include "islands/on_pool.h"
@@ -167,7 +168,7 @@ void BranchingCall::run_blocks(const char* label, bool decoding) {
 // Sums the accounts of each tree: its status and its log Z.
 void BranchingCall::collect() {
     if (control_.stop.load()) return;
-    const double unit = is_log(arithmetic_) ? 1.0 : 0.693147180559945309417;
+    const double unit = is_log(arithmetic_) ? 1.0 : kLn2;
     for (int64_t b = 0; b < t_.n_blocks; ++b) {
         if (t_.above[at(b)] < 0) continue;
         const Account& part = account_[at(t_.n_trees + b)];

@@ -9,10 +9,10 @@
 // nearly decided hardly any others are left.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <vector>
 
+#include "core/logs.h"
 #include "core/ticker.h"
 #include "forest/call.h"
 #include "forest/variables.h"
@@ -88,7 +88,7 @@ class Entropies {
     struct Workspace {
         std::vector<double> row, sent;
     };
-    static constexpr double kLeast = 1e-30, kNever = -std::numeric_limits<double>::infinity();
+    static constexpr double kLeast = 1e-30;
     static constexpr double kFarBelow = 80.0;  // shares of less than exp of that are left out, too
 
     Ticker ticker_of(bool caller) const { return Ticker(control_, caller, c_.n_labels, 8); }

@@ -171,7 +171,6 @@ struct Around {
     // May a path be worth its islands? `variable`: that at a position.
     template <class Variable>
     bool may_be(int64_t length, Variable variable, RowList& list) const {
-        if (c.n_labels < kLeastLabels) return has_plenty(length, variable, list);
         const Glance glance(length);
         int64_t asked = 0, found = 0;
         // Rows from all over a path have not been read ahead.
@@ -196,21 +195,41 @@ struct Around {
     }
     bool has_tables() const { return m.tables != Tables::kPerEdge && !c.per_edge; }
 
-  private:
-    // Whether many variables of a path, at places spread alike from both ends, are likely islands.
+    // Whether many variables of a long path, at places spread alike from both ends, are likely
+    // islands, few of them contested. `modes`: the array that `mode` is, of -1; gets some.
     template <class Variable>
-    bool has_plenty(int64_t length, Variable variable, RowList& list) const {
-        int64_t found = 0;
-        const auto count = [&](int64_t, int state) { found += state >= 0; };
-        for (int64_t t = 0; t < kSample; ++t) {
-            const int64_t place = (t / 2 * 2 + 1) * length / (2 * kSample);
-            const int64_t i = variable(t % 2 ? length - 1 - place : place);
+    bool has_plenty(int64_t length, Variable variable, int32_t* modes, TwoLists& lists) const {
+        int64_t found = 0, held = 0;
+        const auto each_place = [&](auto f) {
+            for (int64_t t = 0; t < kSample; ++t) {
+                const int64_t place = (t / 2 * 2 + 1) * length / (2 * kSample);
+                f(variable(t % 2 ? length - 1 - place : place), t + 1 == kSample);
+            }
+        };
+        const auto note = [&](int64_t i, int state) { modes[i] = state; };
+        each_place([&](int64_t i, bool last) {
+            RowList& list = lists.list[0];
             list.add(i, alone(i, list));
-            ask(list, t + 1 == kSample, count);
-        }
-        const double from = worth_from(c.n_labels, false) + kPlenty;
-        return static_cast<double>(found) >= from * static_cast<double>(kSample);
+            each_edge(i, [&](int64_t, int64_t other, bool) {
+                ask(list, false, note, true);
+                list.add(other, alone(other, list));
+            });
+            ask(list, last, note, true);
+        });
+        each_place([&](int64_t i, bool) { found += modes[i] >= 0; });
+        const double all = static_cast<double>(kSample), from = worth_from(c.n_labels, false);
+        if (static_cast<double>(found) < (from + kPlenty) * all) return false;
+        if (!has_tables() || c.sparse) return true;  // no rows to read
+        each_place([&](int64_t i, bool last) {
+            RowList& list = lists.of(0);
+            if (modes[i] >= 0) add_beside(i, lists);
+            ask(list, last, [&](int64_t, int state) { held += state >= 0; });
+        });
+        return static_cast<double>(held) - kContested * static_cast<double>(found - held) >=
+               from * all;
     }
+
+  private:
     // The scores of a variable alone, with what a chain's ends add and masks forbid.
     const void* row(int64_t i, RowList& list) const {
         const char* own = row_of(c.unary, begin + i);

@@ -1,17 +1,16 @@
 #include "forest/nbest.h"
 
 #include <algorithm>
-#include <limits>
 #include <new>
 #include <vector>
 
 #include "core/at.h"
+#include "core/logs.h"
 #include "rows/sparse_table.h"
 
 namespace vs {
 namespace {
 
-constexpr double kNever = -std::numeric_limits<double>::infinity();
 constexpr int64_t kPolled = 200'000;  // heads looked at between two polls: about 2 ms
 constexpr int32_t kUnknown = -2;      // instead of a label, of which -1 is none
 

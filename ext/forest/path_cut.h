@@ -127,6 +127,7 @@ double apart(const typename D::T* x, const typename D::T* y, int K, typename D::
             low = std::fmin(low, ratio);
             high = std::fmax(high, ratio);
         }
+        if (some && !(high > 0.0)) return INFINITY;  // nothing was compared
         for (int k = 0; kEither && some && k < K; ++k) {
             // On the scale of the other row a floor is at most this.
             const double floor = static_cast<double>(least);

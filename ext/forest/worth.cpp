@@ -178,10 +178,11 @@ class Sample {
             const auto variable = [&](int64_t k) {
                 return trees_ ? path[at(k)] : start[at(s)] + k;
             };
-            count.open = scores_.may_be(count.size, variable, lists.list[0]);
             if (K < kLeastLabels) {
-                count.always = count.open;
+                count.always = scores_.has_plenty(count.size, variable, mode_.data(), lists);
                 count.open = false;
+            } else {
+                count.open = scores_.may_be(count.size, variable, lists.list[0]);
             }
         }
     }
@@ -262,9 +263,13 @@ bool WorthOfGroup::may_be(int64_t sequence) {
     const Chains& c = r_->model.arrays;
     const int64_t begin = c.offset[sequence], n = c.offset[sequence + 1] - begin;
     if (one_.size() < at(n)) one_.resize(at(n), 0);
-    const Around scores(*r_, begin, n, one_.data(), nullptr, turned_, zeros_.data());
+    const bool few = c.n_labels < kLeastLabels;
+    if (few) mode_.assign(at(n), -1);
+    const Around scores(*r_, begin, n, one_.data(), mode_.data(), turned_, zeros_.data());
     TwoLists lists(space_.data(), c.n_labels);
-    return scores.may_be(n, [](int64_t at) { return at; }, lists.list[0]);
+    const auto itself = [](int64_t at) { return at; };
+    return few ? scores.has_plenty(n, itself, mode_.data(), lists)
+               : scores.may_be(n, itself, lists.list[0]);
 }
 
 void WorthOfGroup::choose(IslandState& state, const int32_t* tree, int64_t begin, uint8_t* made) {
@@ -302,7 +307,9 @@ void WorthOfGroup::choose(IslandState& state, const int32_t* tree, int64_t begin
         }
         if (worth) continue;
         state.status[tree[first]].store(kWithout);
-        if (made) made[tree[first]] = 1;
+        // A long one is cut, as where it is answered without a look at its local factors.
+        const int64_t least = cut_rule().least;
+        if (made && (least < 0 || n < least)) made[tree[first]] = 1;
     }
 }
 

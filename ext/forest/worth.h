@@ -121,7 +121,8 @@ class WorthOfGroup {
     const Request* r_;
     const char* turned_;
     std::vector<double> zeros_, space_;
-    std::vector<int32_t> one_;  // the component of all: 0
+    std::vector<int32_t> one_;   // the component of all: 0
+    std::vector<int32_t> mode_;  // of few labels: see Around
 };
 
 }  // namespace vs

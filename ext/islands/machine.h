@@ -90,7 +90,7 @@ class Islands : public IslandPasses<Topology> {
                 s_.event[q] &= ~kMarked;
                 continue;
             }
-            Counts& count = s_.of_tree ? s_.of_tree[t_.tree[q]] : s_.counts;
+            Counts& count = (s_.of_tree ? s_.of_tree : s_.events)[t_.tree[q]];
             count.rounds = this_round;
             s_.take_event(q, count, [&] { return v_.mode(self_, q, nullptr); });
             s_.changed[s_.n_changed++] = q;
@@ -378,11 +378,11 @@ void count_islands(const Topology& t, const IslandState& s, Counts& counts) {
         if (s.of_tree || p >= 0) continue;
         counts.full += s.full[t.tree[q]].load();
         counts.sparse += s.sparse[t.tree[q]].load();
+        const Counts& own = s.events[t.tree[q]];
+        counts.released += own.released;
+        counts.flipped += own.flipped;
+        counts.rounds = std::max(counts.rounds, own.rounds);
     }
-    if (s.of_tree) return;
-    counts.released += s.counts.released;
-    counts.flipped += s.counts.flipped;
-    counts.rounds = std::max(counts.rounds, s.counts.rounds);
 }
 
 // All rounds. run(step, count, part): a step on parts of `count` things; false: the call was

@@ -92,6 +92,7 @@ struct IslandState {
     std::atomic<int64_t>*full = nullptr, *sparse = nullptr;
     Counts counts;
     Counts* of_tree = nullptr;
+    Counts* events = nullptr;  // of each tree, where `of_tree` has none: released, flipped, rounds
 
     // False: no memory.
     bool open(int64_t slots, int64_t trees, Scratch& s) {
@@ -115,7 +116,9 @@ struct IslandState {
     // Counts of `trees` trees for several workers; false: no memory.
     bool count_trees(int64_t trees, Scratch& s) {
         full = s.array<std::atomic<int64_t>>(2 * trees);
-        if (!full) return false;
+        events = s.array<Counts>(trees);
+        if (!full || !events) return false;
+        for (int64_t t = 0; t < trees; ++t) new (events + t) Counts();
         sparse = full + trees;
         for (int64_t t = 0; t < 2 * trees; ++t) new (full + t) std::atomic<int64_t>(0);
         return true;

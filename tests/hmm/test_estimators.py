@@ -155,3 +155,38 @@ def test_one_row_ends_in_numbers(kind: str, params: str, n_iter: int) -> None:
         assert np.isfinite(model.means_).all()
         assert all(-1e6 < x < np.inf for x in model.monitor_.history)
     assert np.isfinite(normal.score(row))
+
+
+class Failing(PoissonHMM):
+    """Starts fail whose numbers are listed; `fit` counts them."""
+
+    def _do_mstep(self, stats: dict[str, Any]) -> None:
+        super()._do_mstep(stats)
+        if self.monitor_.iter == 0:
+            self.starts = getattr(self, "starts", -1) + 1
+        if self.starts in self.fails:
+            raise ValueError(f"start {self.starts} failed")
+
+
+def failing(fails: set[int]) -> Any:
+    model = Failing(2, n_restarts=4, random_state=0, n_iter=5)
+    model.fails = fails
+    return model
+
+
+@pytest.mark.parametrize("fails", [{0}, {1, 3}, {0, 1, 2}])
+def test_a_start_that_fails_counts_for_nothing(fails: set[int]) -> None:
+    X = counts()
+    ends = [failing({0, 1, 2, 3} - {i}).fit(X).monitor_.history[-1] for i in {0, 1, 2, 3} - fails]
+    found = failing(fails).fit(X)
+    assert found.monitor_.history[-1] == max(ends)
+    assert found.score(X) >= max(ends) - 1e-9
+    assert found.starts == 3
+
+
+def test_a_fit_fails_where_all_starts_do() -> None:
+    model = failing({0, 1, 2, 3})
+    with pytest.raises(ValueError, match="start 0 failed"):
+        model.fit(counts())
+    assert model.starts == 3
+    assert model._restarted is None

@@ -108,6 +108,75 @@ def test_settings_of_counts_and_symbols_are_refused_by_name() -> None:
         CategoricalHMM(2, emissionprob_prior=[1.0, np.nan]).fit([[0], [1]])
 
 
+@pytest.mark.parametrize(
+    ("make", "X", "names"),
+    [
+        (gaussian, ROWS, "means_prior means_weight covars_prior covars_weight min_covar"),
+        (mixture, ROWS, "weights_prior means_prior means_weight min_covar"),
+        (PoissonHMM, COUNTS, "startprob_prior transmat_prior lambdas_prior lambdas_weight"),
+        (CategoricalHMM, COUNTS[:, :1], "startprob_prior emissionprob_prior params init_params"),
+    ],
+)
+def test_none_is_no_setting(make: Any, X: Any, names: str) -> None:
+    for name in names.split():
+        with pytest.raises(ValueError, match=f"{name} must be .*, got None"):
+            make(**{name: None}).fit(X)
+    assert mixture(covars_prior=None, covars_weight=None, n_iter=2).fit(ROWS).monitor_.iter == 2
+
+
+def test_arrays_are_no_choices() -> None:
+    kind: Any
+    for kind in (np.array("diag"), np.array(["diag", "full"])):
+        with pytest.raises(ValueError, match="covariance_type must be one of"):
+            gaussian(kind).fit(ROWS)
+    two: Any = np.array(["map", "viterbi"])
+    with pytest.raises(ValueError, match="algorithm must be 'viterbi' or 'map'"):
+        gaussian().decode(ROWS, algorithm=two)
+
+
+def test_counts_that_no_machine_has_room_for_are_named() -> None:
+    with pytest.raises(ValueError, match="n_features must be at most"):
+        CategoricalHMM(2, n_features=2**62).fit([[0], [1]])
+    with pytest.raises(ValueError, match="n_samples must be at most"):
+        gaussian().fit(ROWS).sample(10**30)
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ([[2.0, 0.0], [0.0, 1.0]], "transmat_ rows must sum to 1"),
+        ([[-1.0, 2.0], [0.0, 1.0]], r"transmat_\[0, 0\] is -1.0"),
+        ([[np.nan, 1.0], [0.0, 1.0]], r"transmat_\[0, 0\] is nan"),
+        ([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], r"transmat_ must have shape .* \(2, 2\)"),
+    ],
+)
+def test_stationary_distributions_are_those_of_probabilities(table: Any, words: str) -> None:
+    model = BaseHMM(2)
+    model.transmat_ = table
+    with pytest.raises(ValueError, match=words):
+        model.get_stationary_distribution()
+
+
+@pytest.mark.parametrize("prior", [1.0, 2.0])
+def test_zeros_of_emissions_stay_unless_a_prior_fills_them(prior: float) -> None:
+    model = CategoricalHMM(2, emissionprob_prior=prior, init_params="", n_iter=5)
+    model.startprob_, model.transmat_ = [1.0, 0.0], [[0.5, 0.5], [0.5, 0.5]]
+    model.emissionprob_ = [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]]
+    found = model.fit([[0], [1], [2], [1], [0]]).emissionprob_
+    assert (found[[0, 1], [2, 0]] > 0.0).tolist() == [prior > 1.0] * 2
+
+
+def test_a_spherical_mixture_without_its_prior_is_a_diagonal_one() -> None:
+    """As the class says of its defaults: with one feature they are the same model."""
+    rows, fits = np.random.default_rng(0).normal(size=(60, 1)), []
+    for kind, prior in (("diag", None), ("spherical", -1.5), ("spherical", None)):
+        model = GMMHMM(1, 3, covariance_type=kind, covars_prior=prior, init_params="stcw")
+        model.means_ = np.linspace(-2.0, 2.0, 3)[None, :, None]
+        fits.append(model.fit(rows).covars_.ravel())
+    np.testing.assert_allclose(fits[1], fits[0], rtol=1e-9)
+    assert not np.allclose(fits[2], fits[0])
+
+
 @pytest.mark.parametrize("make", [GaussianHMM, PoissonHMM, CategoricalHMM, GMMHMM])
 def test_missing_values_and_words_among_objects_are_named(make: Any) -> None:
     pandas = pytest.importorskip("pandas", reason="has columns with gaps")
@@ -122,6 +191,18 @@ def test_missing_values_and_words_among_objects_are_named(make: Any) -> None:
             make(2).fit(given)
     found = GaussianHMM(2, n_iter=2, random_state=0).fit(ROWS)
     assert found.score(ROWS.astype(object)) == found.score(ROWS)
+
+
+@pytest.mark.parametrize(("kind", "where"), [("full", ", in component 1"), ("tied", "")])
+def test_the_component_of_a_singular_matrix_is_named(kind: str, where: str) -> None:
+    for n_iter in (1, 2):  # no pass follows the last iteration
+        model = mixture(covariance_type=kind, n_iter=n_iter)
+        less: Any = np.zeros((2, 2, 2) if kind == "tied" else (2, 2, 2, 2))
+        less[(1, 1)[: less.ndim - 2]] = -100.0 * np.eye(2)
+        model.covars_prior = less
+        words = f"that of state 1 has become singular{where}; a covars_prior of c .* numpy.eye"
+        with pytest.raises(ValueError, match=words):
+            model.fit(ROWS)
 
 
 @pytest.mark.parametrize("n_iter", [1, 2])

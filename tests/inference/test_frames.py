@@ -91,3 +91,29 @@ def test_the_first_row_that_is_wrong_is_named(column: Any, row: int, state: str)
 def test_arrays_without_dimensions_are_no_columns(column: Any) -> None:
     with pytest.raises(ValueError, match=r"frame\['rain'\] must be a sequence of states"):
         vs.JunctionTree(network()).infer_many({"rain": column})
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {("h", 1): 2, "a": 2},
+        {"a": [("x", 1), ("y", 2, 3)], "b": ["p", "q"]},
+        {("h", 1): [("x", 1), "y"], ("h", 1, 2): [0, ("x", 1)]},
+        {("h", 1): 2, ("h", 2): 2},
+    ],
+)
+def test_names_may_be_tuples_beside_others(variables: Any) -> None:
+    pytest.importorskip("pandas", reason="makes data frames of results")
+    graph = vs.FactorGraph(variables)
+    names = [
+        (name, state)
+        for name, states in variables.items()
+        for state in (states if isinstance(states, list) else range(states))
+    ]
+    frame = vs.infer(graph).to_frame()
+    assert frame.index.tolist() == names
+    assert frame.index.names == ["variable", "state"]
+    many = vs.JunctionTree(graph).infer_many({graph.names[0]: [None]}).to_frame()
+    assert many.columns.tolist() == names
+    assert many.columns.names == ["variable", "state"]

@@ -294,7 +294,7 @@ def test_confidently_wrong_bio(
 
 
 def test_contradictions_in_a_chain_of_megabytes(rng: np.random.Generator) -> None:
-    model = bio_chain(rng, [32_000], 8, peak=12.0)
+    model = bio_chain(rng, [32_000], 16, peak=14.0)  # from 32 labels on they are not given up
     exact = vs.infer(chain(model))
     r = vs.infer(chain(model), zeta=0.9)
     answer = Answer(exact.marginals, np.zeros(0), exact.log_z, np.zeros(0))

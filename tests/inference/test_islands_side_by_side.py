@@ -183,9 +183,9 @@ def test_a_long_chain_answers_in_stretches_as_a_whole(
     """A tree of one path, which is not cut, has the same islands."""
     islands = 0
     for zeta in ZETAS:
-        peak, scale = rng.choice([3.0, 6.0, 10.0]), rng.choice([0.5, 1.0, 3.0])
-        n = int(rng.integers(4097, 6000))
-        share = rng.uniform(0.5, 1.0)  # with few peaks it is answered exactly
+        # With few peaks, or tables that contest them, it is answered exactly.
+        peak, scale = rng.choice([4.0, 6.0, 10.0]), rng.choice([0.3, 0.6, 1.0])
+        n, share = int(rng.integers(4097, 6000)), rng.uniform(0.6, 1.0)
         model = peaked_chain(rng, [n], k, peak=peak, share=share, scale=scale, dtype=dtype)
         ask: dict[str, Any] = {"zeta": zeta, "revisit": revisit}
         r, tree = vs.infer(chain(model), **ask), vs.infer(as_path(model), **ask)

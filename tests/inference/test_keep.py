@@ -19,6 +19,7 @@ from strategies import chains, examples, random_chain
 import valuesparse as vs
 from valuesparse import _buffers
 from valuesparse.inference import _forest
+from valuesparse.results import _listed
 
 
 def listed_by_hand(p: np.ndarray, least: float) -> tuple[np.ndarray, np.ndarray]:
@@ -151,6 +152,30 @@ def test_sparse_and_top_of_arrays(model: Any, k: int, least: float) -> None:
     seen = np.take_along_axis(kept.marginals, order, axis=1) > 0
     assert np.array_equal(labels, np.where(seen, order, -1))
     assert np.array_equal(values, np.where(seen, np.take_along_axis(p, order, axis=1), 0))
+
+
+@pytest.mark.parametrize("block", [1, 13, 1 << 17])
+@pytest.mark.parametrize("keep", [0.0, 0.1, 1.0])
+def test_top_of_a_list_in_blocks(
+    rng: np.random.Generator, dtype: type, keep: float, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_listed, "_BLOCK", block)
+    unary = rng.integers(-2, 3, (40, 6)).astype(dtype)  # with ties
+    unary[7] = [0.0, *[-np.inf] * 5]
+    r = vs.infer(vs.Chain(unary, np.zeros((6, 6), dtype)), keep=keep)
+    found = r.sparse()
+    row = np.repeat(np.arange(40), np.diff(found.indptr))
+    order = np.lexsort((found.indices, -found.data, row))
+    place = np.arange(row.size) - found.indptr[row]
+    for k in (1, 4, 6):
+        labels, values = np.full((40, k), -1), np.zeros((40, k), dtype)
+        some = place < k
+        labels[row[some], place[some]] = found.indices[order[some]]
+        values[row[some], place[some]] = found.data[order[some]]
+        for threads in (1, 3):
+            top = r.top(k, threads=threads)
+            assert_same_bits(top[0], labels)
+            assert_same_bits(top[1], values)
 
 
 def test_ties_go_to_the_lower_label() -> None:

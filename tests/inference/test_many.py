@@ -339,3 +339,17 @@ def test_states_that_all_rows_side_by_side_rule_out() -> None:
     for row in range(24):
         alone = jt.infer_many(mixed[row : row + 1])
         assert_same_bits(m.log_z[row : row + 1].copy(), alone.log_z)
+
+
+def test_marginals_are_cut_once(rng: np.random.Generator) -> None:
+    graph = random_graph(rng, 6)
+    m = vs.JunctionTree(graph).infer_many(evidence_rows(rng, graph, 5, 0.0))
+    before = len(pickle.dumps(m))
+    cut = m.marginals
+    assert m.marginals is cut
+    assert len(pickle.dumps(m)) == before
+    for again in (m, pickle.loads(pickle.dumps(m))):
+        assert len(again.marginals) == len(again) == 6
+        for v, table in enumerate(again.marginals):
+            assert_same_bits(table, m[v])
+            assert not table.flags.writeable

@@ -221,6 +221,53 @@ def test_long_paths_of_few_labels_have_many_islands_or_none(k: int, dtype: str) 
             assert more.stats["sequences_without_islands"] == (method == "exact")
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_long_chains_answered_exactly_are_cut_by_no_more_than_their_length(dtype: str) -> None:
+    """Whether a chain is seen with others, and on how many threads, does not show in its bits."""
+    rng = np.random.default_rng(0)
+    n, k, without = 4500, 40, 0
+    for peaked in (0.2, 0.35, 0.5):
+        unary = rng.normal(size=(n, k))
+        hot = np.flatnonzero(rng.random(n) < peaked)
+        unary[hot, rng.integers(0, k, hot.size)] += 8.0
+        unary, table = unary.astype(dtype), (2 * rng.normal(size=(k, k))).astype(dtype)
+        chain = vs.Chain(unary, table)
+        r = vs.infer(chain, zeta=0.9, threads=1)
+        without += r.stats["sequences_without_islands"]
+        for threads in (2, 8):
+            other = vs.infer(chain, zeta=0.9, threads=threads)
+            assert np.array_equal(other.marginals, r.marginals)
+            assert np.array_equal(other.log_z, r.log_z)
+        beside = vs.Chain(np.concatenate([unary[:30], unary]), table, [30, n])
+        more = vs.infer(beside, zeta=0.9, threads=1)
+        assert np.array_equal(more.marginals[30:], r.marginals)
+    assert without > 0
+
+
+def test_long_paths_of_few_labels_are_exact_where_neighbours_contest() -> None:
+    """Most are likely islands, and most of these would be released again."""
+    rng = np.random.default_rng(0)
+    n, k = 6000, 9
+    unary = rng.normal(size=(n, k))
+    hot = np.flatnonzero(rng.random(n) < 0.8)
+    unary[hot, rng.integers(0, k, hot.size)] += 3.5 + np.log(k)
+    for scale, method in ((0.1, "islands"), (3.0, "exact")):
+        table = scale * rng.normal(size=(k, k))
+        r = vs.infer(vs.Chain(unary, table), zeta=0.9)
+        assert r.method == method
+        for root in (0, n // 3, n - 1):
+            tree = vs.infer(turned(unary, table, root), zeta=0.9)
+            assert tree.method == method
+            assert np.array_equal(tree.islands, r.islands)
+    table = np.zeros((k, k))
+    table[rng.integers(0, k, 6), rng.integers(0, k, 6)] = -30.0
+    listed = vs.SparseTransition.of(table)  # rows of lists are not read
+    chain = vs.infer(vs.Chain(unary, listed), zeta=0.9)
+    tree = vs.infer(vs.Tree(np.arange(-1, n - 1), unary, listed), zeta=0.9)
+    assert chain.method == tree.method == "islands"
+    assert np.array_equal(tree.islands, chain.islands)
+
+
 def test_long_paths_of_few_labels_ask_masks_ends_and_no_tables() -> None:
     """Masks and ends count as scores do, and tables of edges or listed ones are never asked."""
     rng = np.random.default_rng(5)
@@ -284,6 +331,8 @@ def test_what_contradicts_itself_gives_up(
     for root in (0, n // 2):
         path = vs.infer(turned(unary, table, root), zeta=zeta, revisit=revisit)
         assert path.method == "exact"
+        for name in ("released", "flipped", "rounds", "islands"):
+            assert path.stats[name] == 0, name
         np.testing.assert_allclose(path.marginals, exact.marginals, atol=2e-6)
 
 

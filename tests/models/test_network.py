@@ -130,7 +130,7 @@ def test_cycles_are_refused() -> None:
 
 def test_probabilities_of_a_factor() -> None:
     graph = vs.FactorGraph([2, 2])
-    graph.add([0, 1], probabilities=[[0.5, 0.0], [0.25, 0.25]])
+    graph.add([0, 1], None, probabilities=[[0.5, 0.0], [0.25, 0.25]])
     assert graph.factors[0].log_table[0, 1] == -np.inf
     np.testing.assert_allclose(vs.infer(graph).marginals[0], [0.5, 0.5])
     with pytest.raises(ValueError, match=r"probabilities\[0, 1\] is -1"):

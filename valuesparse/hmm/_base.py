@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _hmm
-from valuesparse._validation import as_count, is_choice, require_potentials
+from valuesparse._validation import LARGEST_COUNT, as_count, is_choice, require_potentials
 from valuesparse.hmm._estimator import Estimator, NotFittedError, as_random_state
 from valuesparse.hmm._fitting import fit, normalised
 from valuesparse.hmm._monitor import ConvergenceMonitor
@@ -68,7 +68,7 @@ class BaseHMM(Estimator):
         Accepted since hmmlearn has it: here one implementation has the speed of scaling and the
         range of logarithms.
     n_restarts : int, default 1
-        A fit starts from so many initial values and keeps the best end.
+        A fit starts from so many initial values and keeps the best end; it fails where all do.
     threads : int, optional
         At least 1; by default :func:`valuesparse.get_num_threads`. Results do not depend on it.
 
@@ -239,12 +239,12 @@ class BaseHMM(Estimator):
         InfeasibleError
             A sequence is impossible.
         """
-        wanted = algorithm or self.algorithm
+        wanted = self.algorithm if algorithm is None else algorithm
+        if not is_choice(wanted, ("viterbi", "map")):
+            raise ValueError(f"algorithm must be 'viterbi' or 'map', got {wanted!r}")
         if wanted == "map":
             _, posteriors = self.score_samples(X, lengths)
             return float(posteriors.max(axis=1).sum()), posteriors.argmax(axis=1)
-        if wanted != "viterbi":
-            raise ValueError(f"algorithm must be 'viterbi' or 'map', got {wanted!r}")
         data, passes = self._asked(X, lengths)
         threads = resolve(self.threads)
         self._fill(data, passes.scores, threads)
@@ -283,7 +283,7 @@ class BaseHMM(Estimator):
             Its states.
         """
         self._ready()
-        n = as_count("n_samples", n_samples, at_least=1)
+        n = as_count("n_samples", n_samples, at_least=1, at_most=LARGEST_COUNT // 8)
         seed = self.random_state if random_state is None else random_state
         random = as_random_state(seed)
         state = None if currstate is None else as_count("currstate", currstate, at_least=0)
@@ -294,7 +294,8 @@ class BaseHMM(Estimator):
     def get_stationary_distribution(self) -> Floats:
         """Return a distribution of states that ``transmat_`` leaves as it is, (K,)."""
         self._require_fitted("transmat_")
-        values, vectors = np.linalg.eig(as_doubles("transmat_", self.transmat_).T)
+        self._check_transitions(as_count("n_components", self.n_components, at_least=1))
+        values, vectors = np.linalg.eig(self.transmat_.T)
         # Where there are several, signs may differ; the magnitudes are left as they are too.
         vector = np.abs(vectors[:, np.argmax(values.real)])
         return vector / vector.sum()
@@ -401,9 +402,12 @@ class BaseHMM(Estimator):
                 f"implementation must be 'log' or 'scaling', got {self.implementation!r}"
             )
         self._check_distribution("startprob_", (k,), "(n_components,)")
-        self._check_distribution("transmat_", (k, k), "(n_components, n_components)")
+        self._check_transitions(k)
 
     # The common part of subclasses.
+
+    def _check_transitions(self, k: int) -> None:
+        self._check_distribution("transmat_", (k, k), "(n_components, n_components)")
 
     def _check_last(self) -> None:
         """Refuse what the last iteration of a fit has made, which no pass has seen."""

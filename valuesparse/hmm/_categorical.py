@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _hmm
-from valuesparse._validation import as_count
+from valuesparse._validation import LARGEST_COUNT, as_count
 from valuesparse.hmm._base import BaseHMM
 from valuesparse.hmm._fitting import normalised
 from valuesparse.hmm._passes import Passes, Symbols, logarithm
@@ -48,7 +48,8 @@ class CategoricalHMM(BaseHMM):
     startprob_, transmat_, monitor_
         As in :class:`BaseHMM`.
     emissionprob_ : ndarray of shape (K, n_features)
-        Probability of each symbol in each state. A 0 stays 0 in a fit.
+        Probability of each symbol in each state. A 0 stays 0 in a fit, unless
+        ``emissionprob_prior`` is above 1 there.
 
     Examples
     --------
@@ -113,7 +114,8 @@ class CategoricalHMM(BaseHMM):
 
     def _check_and_set_n_features(self, X: Array) -> None:
         if self.n_features is not None:
-            as_count("n_features", self.n_features, at_least=1)
+            most = LARGEST_COUNT // 8 // max(self.n_components, 1)
+            as_count("n_features", self.n_features, at_least=1, at_most=most)
         largest = self._largest(X)
         if self.n_features is None:
             if largest >= _MOST_SYMBOLS:

@@ -6,16 +6,19 @@ matrix for each state, (K, F, F); ``tied``: one matrix, (F, F).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _hmm
+from valuesparse._validation import is_choice
 from valuesparse.hmm._settings import as_doubles
 
 __all__ = [
     "ROWS_AT_ONCE",
+    "Fault",
     "as_covariances",
     "as_matrices",
     "from_template",
@@ -25,6 +28,8 @@ __all__ = [
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+#: Names a singular matrix by its number, for errors.
+Fault = Callable[[int], str]
 
 KINDS = ("spherical", "diag", "full", "tied")
 
@@ -37,7 +42,7 @@ ROWS_AT_ONCE = 1024
 
 
 def refuse_kind(kind: Any) -> None:
-    if kind not in KINDS:
+    if not is_choice(kind, KINDS):
         raise ValueError(f"covariance_type must be one of {', '.join(KINDS)}, got {kind!r}")
 
 
@@ -101,12 +106,13 @@ def from_template(matrix: Floats, kind: str, shape: tuple[int, ...]) -> Floats:
 
 
 def log_densities(
-    X: Floats, means: Floats, covars: Floats, kind: str, out: Floats, threads: int
-) -> None:
+    X: Floats, means: Floats, covars: Floats, kind: str, out: Floats, threads: int,
+    fault: Fault = "state {} has become singular".format,
+) -> None:  # fmt: skip
     """Fill `out` (N, K) with log-densities of rows (N, F) under normal distributions."""
     scale: Any = covars
     if kind in ("full", "tied"):
-        factors = cholesky(covars if covars.ndim == 3 else covars[None])
+        factors = cholesky(covars if covars.ndim == 3 else covars[None], fault)
         identity = np.broadcast_to(np.eye(X.shape[1]), factors.shape)
         scale = np.linalg.solve(factors, identity)
         if X.shape[1] > _hmm.features:
@@ -119,13 +125,15 @@ def log_densities(
     )  # fmt: skip
 
 
-def require_factors(covars: Floats, kind: str) -> None:
+def require_factors(
+    covars: Floats, kind: str, fault: Fault = "state {} has become singular".format
+) -> None:
     """Raise ValueError where a matrix is singular: it would have no densities."""
     if kind in ("full", "tied"):
-        cholesky(covars.reshape(-1, *covars.shape[-2:]))
+        cholesky(covars.reshape(-1, *covars.shape[-2:]), fault)
 
 
-def cholesky(matrices: Floats) -> Floats:
+def cholesky(matrices: Floats, fault: Fault) -> Floats:
     """Return lower Cholesky factors; matrices without one are lifted a little first."""
     try:
         whole: Any = np.linalg.cholesky(matrices)
@@ -142,8 +150,9 @@ def cholesky(matrices: Floats) -> Floats:
                 continue
         else:
             raise ValueError(
-                f"covars_ must be symmetric, positive-definite: that of state {i} has become "
-                "singular; a larger covars_prior or min_covar prevents it"
+                f"covars_ must be symmetric, positive-definite: that of {fault(i)}; a covars_prior "
+                "of c * numpy.eye(n_features) prevents it, with c a small part of the variances "
+                "of X"
             )
     return factors
 

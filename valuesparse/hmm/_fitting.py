@@ -50,8 +50,9 @@ def fit(model: Any, X: Array, lengths: Any) -> None:
     model._init(X, passes.lengths)
     model._check()
     data = model._prepared(X)
-    _iterate(model, data, passes, threads)
-    if given is not None:
+    if given is None:
+        _iterate(model, data, passes, threads)
+    else:
         _restart(model, X, data, passes, threads, given, restarts)
 
 
@@ -97,29 +98,43 @@ def _iterate(model: Any, data: Any, passes: Passes, threads: int) -> None:
 def _restart(
     model: Any, X: Array, data: Any, passes: Passes, threads: int, given: Any, restarts: int
 ) -> None:
-    """Start again from other initial values; the parameters end at the best that were found."""
+    """Start several times, first from where the model is; the parameters end at the best found.
+
+    Starts that fail count for nothing; where all do, the first error is raised.
+    """
     monitor = model.monitor_
-    random = as_random_state(model.random_state)
-    seeds = random.randint(np.iinfo(np.int32).max, size=restarts - 1)
+    seeds: Any = ()
 
     def outcome() -> tuple[float, Any, list[float], int]:
         history = list(monitor.history)
         return (history[-1] if history else -np.inf), model._copied(), history, monitor.iter
 
-    best = outcome()
+    best: Any = None
+    failed: Any = None  # the first error, and what that start left
     try:
-        for seed in seeds:
-            given()
-            model._restarted = np.random.RandomState(seed)
-            model._init(X, passes.lengths)
-            model._check()
-            _iterate(model, data, passes, threads)
+        for start in range(restarts):
+            if start == 1:
+                random = as_random_state(model.random_state)
+                seeds = random.randint(np.iinfo(np.int32).max, size=restarts - 1)
+            if start:
+                given()
+                model._restarted = np.random.RandomState(seeds[start - 1])
+                model._init(X, passes.lengths)
+                model._check()
+            try:
+                _iterate(model, data, passes, threads)
+            except ValueError as error:
+                failed = failed or (error, outcome())
+                continue
             found = outcome()
-            if found[0] > best[0]:
+            if best is None or found[0] > best[0]:
                 best = found
     finally:
         model._restarted = None
-        _, keep, history, monitor.iter = best
-        keep()
-        monitor.history.clear()
-        monitor.history.extend(history)
+        if best is not None or failed is not None:
+            _, keep, history, monitor.iter = failed[1] if best is None else best
+            keep()
+            monitor.history.clear()
+            monitor.history.extend(history)
+    if best is None:
+        raise failed[0]

@@ -86,6 +86,8 @@ class GaussianHMM(BaseHMM):
         Mean and precision of the normal prior of ``means_``.
     covars_prior, covars_weight : float or array
         Parameters of the prior of the covariances: inverse gamma, or inverse Wishart for matrices.
+        As in hmmlearn, a number is added to every entry of a matrix, which may become singular
+        nonetheless: ``c * numpy.eye(n_features)`` prevents that.
     algorithm, random_state, n_iter, tol, verbose, implementation, n_restarts, threads
         As in :class:`BaseHMM`.
     params, init_params : str

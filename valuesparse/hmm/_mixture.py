@@ -12,6 +12,7 @@ from valuesparse._validation import as_count
 from valuesparse.hmm._base import BaseHMM
 from valuesparse.hmm._covariances import (
     ROWS_AT_ONCE,
+    Fault,
     covariance,
     from_template,
     log_densities,
@@ -55,7 +56,12 @@ class GMMHMM(BaseHMM):
     means_prior, means_weight : float or array
         Mean and precision of the normal prior of ``means_``.
     covars_prior, covars_weight : float or array, optional
-        Parameters of the prior of the covariances; by default, there is none.
+        Parameters of the prior of the covariances. A number is added to every entry of a matrix;
+        ``c * numpy.eye(n_features)`` prevents that it becomes singular. By default, there is no
+        prior, except that of hmmlearn for 'spherical': ``covars_prior`` is -(n_mix + 2) / 2, with
+        which sums of squares are divided by n_features * count + n_features - n_mix. Where `n_mix`
+        is above `n_features` that makes variances of small components too large, or leaves them as
+        they were; -(n_features + 2) / 2 is no prior.
     covariance_type : {'diag', 'spherical', 'full', 'tied'}
         The kind of each component; 'tied': one matrix for the components of a state.
     algorithm, random_state, n_iter, tol, verbose, implementation, n_restarts, threads
@@ -144,8 +150,8 @@ class GMMHMM(BaseHMM):
         return {
             **super()._hyperparameters(), "min_covar": Setting((), 0.0),
             "weights_prior": Setting((k, m), 0.0), "means_prior": Setting((k, m, n)),
-            "means_weight": Setting((k, m), 0.0), "covars_prior": Setting(prior),
-            "covars_weight": Setting(weight),
+            "means_weight": Setting((k, m), 0.0), "covars_prior": Setting(prior, optional=True),
+            "covars_weight": Setting(weight, optional=True),
         }  # fmt: skip
 
     def _init(self, X: Array, lengths: Any = None) -> None:
@@ -222,7 +228,14 @@ class GMMHMM(BaseHMM):
                 raise ValueError(f"covars_{list(at)} is not positive definite")
 
     def _check_last(self) -> None:
-        require_factors(self.covars_, self.covariance_type)
+        tied = self.covariance_type == "tied"
+        require_factors(self.covars_, self.covariance_type, self._fault(1 if tied else self.n_mix))
+
+    def _fault(self, m: int) -> Fault:
+        """Return what names a singular matrix, where a state has `m` in a row."""
+        if self.covariance_type == "tied":
+            return lambda i: f"state {i // m} has become singular"
+        return lambda i: f"state {i // m} has become singular, in component {i % m}"
 
     def _get_n_fit_scalars_per_param(self) -> dict[str, int]:
         k, m, n = self.n_components, self.n_mix, self.n_features
@@ -267,7 +280,7 @@ class GMMHMM(BaseHMM):
         share = data.share
         log_densities(
             data.rows, self.means_.reshape(k * m, n), flat, kind, share.reshape(len(share), k * m),
-            threads,
+            threads, self._fault(m),
         )  # fmt: skip
         share += logarithm(self.weights_)
         most = share.max(axis=2, keepdims=True)

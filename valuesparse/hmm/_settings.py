@@ -22,20 +22,29 @@ ROWS = 1e100
 
 
 class Setting(NamedTuple):
-    """The shape that a setting is spread to, and the least number in it."""
+    """The shape that a setting is spread to, the least number in it, and whether it may be None."""
 
     shape: tuple[int, ...] = ()
     least: float = -math.inf
+    optional: bool = False
 
 
 def require_settings(model: Any, settings: dict[str, Setting]) -> None:
     """Refuse settings that are not finite, too small, or of a shape that does not fit."""
     if not isinstance(model.tol, numbers.Real) or math.isnan(model.tol):
         raise ValueError(f"tol must be a number, got {model.tol!r}")
-    for name, (shape, least) in settings.items():
+    for name in ("params", "init_params"):
+        letters = getattr(model, name)
+        try:
+            _ = "s" in letters  # whatever can be asked will do
+        except TypeError:
+            raise ValueError(f"{name} must be a string of letters, got {letters!r}") from None
+    for name, (shape, least, optional) in settings.items():
         value = getattr(model, name)
         if value is None:
-            continue
+            if optional:
+                continue
+            raise ValueError(f"{name} must be {_spread(shape)}, got None")
         array = as_reals(name, value)
         bad = ~(np.isfinite(array) & (array >= least))
         if bad.any():
@@ -45,8 +54,11 @@ def require_settings(model: Any, settings: dict[str, Setting]) -> None:
         try:
             np.broadcast_to(array, shape)
         except ValueError:
-            words = f"an array that spreads to {shape}" if shape else "a number"
-            raise ValueError(f"{name} must be {words}, got shape {array.shape}") from None
+            raise ValueError(f"{name} must be {_spread(shape)}, got shape {array.shape}") from None
+
+
+def _spread(shape: tuple[int, ...]) -> str:
+    return f"an array that spreads to {shape}" if shape else "a number"
 
 
 def plain(name: str, array: Array) -> Array:

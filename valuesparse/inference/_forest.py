@@ -443,8 +443,13 @@ def _exp(scores: Array) -> None:
         scores[possible] = found
 
 
-def iter_edge_marginals(model: Chain | Tree, threads: int | None, block: int) -> Iterator[Array]:
-    """Yield pairwise marginals `block` edges at a time, float64, from one pass of messages."""
+def iter_edge_marginals(
+    model: Chain | Tree, threads: int | None, block: int, edges: Integers | None = None
+) -> Iterator[Array]:
+    """Yield pairwise marginals `block` edges at a time, float64, from one pass of messages.
+
+    Those of all edges, or of some in their order.
+    """
     n, k, _ = model.forest.shape
     left, right = empty((n, k), float), empty((n, k), float)
     wanted: dict[str, Array] = {"log_left": left, "log_right": right}
@@ -454,6 +459,8 @@ def iter_edge_marginals(model: Chain | Tree, threads: int | None, block: int) ->
         wanted.update(log_mass=mass, marginals=empty((n, k), model.dtype))
     _ask(model, resolve(threads), **wanted)
     (rows, tables), t = _edges(model), _tables(model)
+    if edges is not None:
+        rows, tables = rows[edges], tables[edges]
     for first in range(0, rows.size, block):
         some = slice(first, first + block)
         at = rows[some]

@@ -136,7 +136,9 @@ class FactorGraph(ConditionalFactors):
     @overload
     def add(self, scope: Iterable[Any], log_table: npt.ArrayLike) -> int: ...
     @overload
-    def add(self, scope: Iterable[Any], *, probabilities: npt.ArrayLike) -> int: ...
+    def add(
+        self, scope: Iterable[Any], log_table: None = None, *, probabilities: npt.ArrayLike
+    ) -> int: ...
     def add(self, scope: Any, log_table: Any = None, *, probabilities: Any = None) -> int:
         """Add a factor and return its index.
 

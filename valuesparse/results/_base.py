@@ -197,7 +197,9 @@ class RowsResult(Result):
         if count > self._model.n_labels:
             raise ValueError(f"k={count}: there are {self._model.n_labels} labels")
         kept = self._kept()
-        return _forest.top(self.marginals, count, workers) if kept is None else kept.top(count)
+        if kept is not None:
+            return kept.top(count, workers)
+        return _forest.top(self.marginals, count, workers)
 
     def to_frame(self, labels: Any = None) -> pandas.DataFrame:
         """Return the marginals as a pandas DataFrame.

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._buffers import empty
 from valuesparse.models import Chain, SecondOrderChain, SegmentChain, SparseTransition
+from valuesparse.results._base import BLOCK_ENTRIES, edges_at_once
 from valuesparse.results._islands import IslandResult
 
 __all__ = ["ChainResult"]
@@ -72,6 +74,15 @@ class ChainResult(IslandResult[Chain]):
     def _pairwise(self, wanted: range, threads: int | None) -> Array:
         low, high = min(wanted), max(wanted) + 1
         piece, first = edges_of(self._conditioned(), low, high)
+        k = piece.n_labels
+        if (high - low) * k**2 > max(BLOCK_ENTRIES, 2 * len(wanted) * k**2):
+            # Edges in between would take more memory than messages do.
+            some = np.arange(wanted.start, wanted.stop, wanted.step) - first
+            answer, done = empty((some.size, k, k), piece.dtype), 0
+            for part in self._engine.iter_edge_marginals(piece, threads, edges_at_once(k), some):
+                answer[done : done + part.shape[0]] = part
+                done += part.shape[0]
+            return answer
         block = self._engine.pairwise(piece, threads, (low - first, high - first))
         return block if wanted.step == 1 else np.ascontiguousarray(block[within(wanted, low)])
 

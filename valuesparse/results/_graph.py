@@ -400,19 +400,8 @@ class GraphResult(FactorResult):
             import pandas
         except ImportError as error:
             raise ImportError("to_frame needs pandas: pip install pandas") from error
-        model = self._model
-        variable = np.empty(int(model.cards.sum()), dtype=object)
-        state = np.empty(variable.size, dtype=object)
-        at = 0
-        for name, named, k in zip(model.names, model.states, model.cardinalities, strict=True):
-            for value in range(k) if named is None else named:
-                # One by one: a name may be a tuple, which an array would take apart.
-                variable[at], state[at] = name, value
-                at += 1
-        levels = [pandas.Index(x, tupleize_cols=False).infer_objects() for x in (variable, state)]
-        index = pandas.MultiIndex.from_arrays(levels, names=["variable", "state"])
         flat = self.flat_marginals()
-        return pandas.DataFrame({"marginal": flat}, index=index, copy=True)
+        return pandas.DataFrame({"marginal": flat}, index=states_index(self._model), copy=True)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._fill(**dict.fromkeys(self._derived), faithful=False)
@@ -435,3 +424,36 @@ class GraphResult(FactorResult):
             f"GraphResult(method={self.method!r}, converged={self.converged}, "
             f"variables={len(self._model.cards)}, log_z={self.log_z:.6g})"
         )
+
+
+def states_index(model: FactorGraph) -> pandas.MultiIndex:
+    """Return the index (variable, state) of all states, by name."""
+    import pandas
+
+    variable = np.empty(int(model.cards.sum()), dtype=object)
+    state = np.empty(variable.size, dtype=object)
+    at = 0
+    for name, named, k in zip(model.names, model.states, model.cardinalities, strict=True):
+        for value in range(k) if named is None else named:
+            # One by one: a name may be a tuple, which an array would take apart.
+            variable[at], state[at] = name, value
+            at += 1
+    words = ["variable", "state"]
+    if not any(_uneven(x) for x in (variable, state)):
+        arrays = [pandas.Index(x, tupleize_cols=False).infer_objects() for x in (variable, state)]
+        return pandas.MultiIndex.from_arrays(arrays, names=words)
+    levels, codes = [], []
+    for column in (variable, state):  # which pandas cannot sort
+        number = {value: i for i, value in enumerate(dict.fromkeys(column))}
+        level = np.empty(len(number), dtype=object)
+        for value, i in number.items():
+            level[i] = value
+        levels.append(pandas.Index(level, tupleize_cols=False).infer_objects())
+        codes.append([number[value] for value in column])
+    return pandas.MultiIndex(levels=levels, codes=codes, names=words)
+
+
+def _uneven(column: npt.NDArray[np.object_]) -> bool:
+    """Whether there are tuples beside other names, or of several lengths."""
+    lengths = {len(x) if isinstance(x, tuple) else -1 for x in column}
+    return len(lengths) > 1

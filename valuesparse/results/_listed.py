@@ -18,6 +18,9 @@ __all__ = ["Listed", "joined", "listed"]
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 
+#: Entries of rows that are sorted at once, in cache.
+_BLOCK = 1 << 17
+
 
 class Listed(NamedTuple):
     """Rows of marginals, of which each lists some labels and what they have."""
@@ -56,16 +59,22 @@ class Listed(NamedTuple):
         entries = np.repeat(self.start[order] - start[:-1], size) + np.arange(start[-1])
         return Listed(start, self.labels[entries], self.values[entries], self.unlisted[order])
 
-    def top(self, k: int) -> tuple[Integers, Array]:
+    def top(self, k: int, threads: int) -> tuple[Integers, Array]:
         """Return the labels and values (n, k) of the largest; −1 and 0 beyond those listed."""
-        row = self.rows()
-        order = np.lexsort((self.labels, -self.values, row))
-        rank = np.arange(row.size) - self.start[row]
-        within = rank < k
-        labels = np.full((self.unlisted.size, k), -1, dtype=np.int64)
-        values = np.zeros((self.unlisted.size, k), dtype=self.values.dtype)
-        at = row[within], rank[within]
-        labels[at], values[at] = self.labels[order[within]], self.values[order[within]]
+        n, sizes = self.unlisted.size, np.diff(self.start)
+        labels, values = empty((n, k), np.int64), empty((n, k), self.values.dtype)
+        at_once = max(1, _BLOCK // max(k, int(sizes.max(initial=0))))
+        for first in range(0, n, at_once):
+            rows = slice(first, first + at_once)
+            size, start = sizes[rows, None], self.start[:-1][rows, None]
+            # Side by side in a row, labels still ascend, and zeros after them lose every tie.
+            width = max(k, int(size.max()))
+            dense = np.zeros((size.size, width), dtype=values.dtype)
+            last = start[-1, 0] + size[-1, 0]
+            dense[np.arange(width) < size] = self.values[start[0, 0] : last]
+            place, values[rows] = _forest.top(dense, k, threads)
+            there = place < size
+            labels[rows] = np.where(there, self.labels[np.where(there, start + place, 0)], -1)
         return labels, values
 
     def dense(self, n_labels: int) -> Array:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from valuesparse._junction import freeze
 from valuesparse.models import FactorGraph
+from valuesparse.results._graph import states_index
 
 if TYPE_CHECKING:
     import pandas
@@ -50,7 +51,7 @@ class ManyResult:
     [0.667, 0.053, 0.2]
     """
 
-    __slots__ = ("_flat", "feasible", "graph", "log_z", "method", "reason", "stats")
+    __slots__ = ("_flat", "_marginals", "feasible", "graph", "log_z", "method", "reason", "stats")
 
     graph: FactorGraph
     log_z: Floats
@@ -59,6 +60,8 @@ class ManyResult:
     reason: str
     stats: dict[str, int]
     _flat: Floats
+    #: Views of `_flat`, one a variable; None until somebody asks.
+    _marginals: list[Floats] | None
 
     def __init__(
         self,
@@ -72,11 +75,17 @@ class ManyResult:
     ) -> None:
         self.graph, self._flat, self.log_z, self.feasible = graph, flat, log_z, feasible
         self.method, self.reason, self.stats = method, reason, stats
+        self._marginals = None
         freeze((flat, log_z, feasible))
+
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        kept = [name for name in self.__slots__ if name != "_marginals"]
+        return None, {name: getattr(self, name) for name in kept}
 
     def __setstate__(self, state: tuple[Any, dict[str, Any]]) -> None:
         for name, value in state[1].items():
             setattr(self, name, value)
+        self._marginals = None
         freeze((self._flat, self.log_z, self.feasible))
 
     @property
@@ -87,8 +96,10 @@ class ManyResult:
     @property
     def marginals(self) -> list[Floats]:
         """Marginals of each variable, by number."""
-        ends = np.cumsum(self.graph.cards)
-        return np.split(self._flat, ends[:-1], axis=1) if ends.size else []
+        if self._marginals is None:
+            ends = np.cumsum(self.graph.cards)
+            self._marginals = np.split(self._flat, ends[:-1], axis=1) if ends.size else []
+        return self._marginals
 
     def __getitem__(self, variable: Any) -> Floats:
         """Return the marginals of a variable by name or number, (rows, states).
@@ -142,13 +153,7 @@ class ManyResult:
             import pandas
         except ImportError as error:
             raise ImportError("to_frame needs pandas: pip install pandas") from error
-        pairs = [
-            (name, self.graph.state_name(v, x))
-            for v, name in enumerate(self.graph.names)
-            for x in range(self.graph.cardinalities[v])
-        ]
-        columns = pandas.MultiIndex.from_tuples(pairs, names=["variable", "state"])
-        return pandas.DataFrame(self._flat, columns=columns, copy=True)
+        return pandas.DataFrame(self._flat, columns=states_index(self.graph), copy=True)
 
     def __repr__(self) -> str:
         return (

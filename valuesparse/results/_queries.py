@@ -41,9 +41,9 @@ class Queries(Protocol):
         """Return the same of the pairs that are listed."""
 
     def iter_edge_marginals(
-        self, model: Chain | Tree, threads: int | None, block: int
+        self, model: Chain | Tree, threads: int | None, block: int, edges: Integers | None = None
     ) -> Iterator[Array]:
-        """Yield pairwise marginals, `block` edges at a time."""
+        """Yield pairwise marginals, `block` at a time, of all edges or of some in their order."""
 
     def certified(
         self, model: Chain | Tree, marginals: Array, islands: npt.NDArray[np.int32], workers: int
