@@ -201,6 +201,17 @@ def assert_islands(
         assert others.sum() <= result.stats["released"]
 
 
+def in_small_stack(work: Callable[[], None], size: int = 256 << 10) -> None:
+    """Do something in a thread whose stack has so many bytes."""
+    before = threading.stack_size(size)
+    try:
+        thread = threading.Thread(target=work)
+        thread.start()
+    finally:
+        threading.stack_size(before)
+    thread.join()
+
+
 def in_eight_threads(work: Callable[[int], None]) -> None:
     """Call `work` with 0 to 7, each in a thread of its own; they take turns as often as can be."""
     interval = sys.getswitchinterval()

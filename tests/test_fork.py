@@ -64,14 +64,18 @@ def test_nothing_happens_where_there_is_no_fork(monkeypatch: pytest.MonkeyPatch)
     renew_in_forks(lambda: pytest.fail("this was called"))
 
 
-def test_modules_register_what_they_renew_in_one_place() -> None:
+def modules_with(word: str) -> list[str]:
+    """Return the modules of the package whose text has a word."""
     root = Path(valuesparse.__file__).parent
-    found = [
+    return [
         path.relative_to(root).as_posix()
         for path in root.rglob("*.py")
-        if "register_at_fork" in path.read_text(encoding="utf-8")
+        if word in path.read_text(encoding="utf-8")
     ]
-    assert found == ["_fork.py"]
+
+
+def test_modules_register_what_they_renew_in_one_place() -> None:
+    assert modules_with("register_at_fork") == ["_fork.py"]
 
 
 class Slow:
@@ -115,10 +119,4 @@ def test_threads_that_compute_an_attribute_together_get_the_same() -> None:
 
 
 def test_no_attribute_has_the_lock_of_functools() -> None:
-    root = Path(valuesparse.__file__).parent
-    found = [
-        path.relative_to(root).as_posix()
-        for path in root.rglob("*.py")
-        if "cached_property" in path.read_text(encoding="utf-8")
-    ]
-    assert found == ["_fork.py"]
+    assert modules_with("cached_property") == ["_fork.py"]

@@ -40,6 +40,7 @@ __all__ = [
     "largest_entry",
     "no_frame",
     "require_potentials",
+    "require_progress",
     "require_room",
     "weighed",
 ]
@@ -360,6 +361,12 @@ def as_indices(name: str, value: Any, n_factors: int) -> npt.NDArray[np.int64]:
         if twice.size:
             raise ValueError(f"{name} names factor {array[twice[0]]} twice")
     return array
+
+
+def require_progress(progress: object) -> None:
+    """Raise ValueError where `progress` is neither None nor something to call."""
+    if progress is not None and not callable(progress):
+        raise ValueError(f"progress must be callable, got {progress!r}")
 
 
 def is_real(value: Any) -> TypeGuard[float]:

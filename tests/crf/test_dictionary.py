@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import doctest
 import pickle
-import threading
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pytest
-from checks import in_eight_threads
+from checks import in_eight_threads, in_small_stack
 from children import run
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -145,13 +144,7 @@ def test_nesting_where_the_stack_is_small() -> None:
         except RecursionError as error:
             found.append(error)
 
-    before = threading.stack_size(256 << 10)
-    try:
-        thread = threading.Thread(target=read)
-        thread.start()
-    finally:
-        threading.stack_size(before)
-    thread.join()
+    in_small_stack(read)
     assert str(found[0]) == "xseq[1]: attributes are nested more than 256 deep; flatten the item"
 
 

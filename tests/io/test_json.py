@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import threading
 from pathlib import Path
 
 import pytest
+from checks import in_small_stack
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,13 +78,7 @@ def test_depth_costs_no_stack() -> None:
         except ValueError as error:
             found.append(str(error))
 
-    before = threading.stack_size(256 << 10)
-    try:
-        thread = threading.Thread(target=parse)
-        thread.start()
-        thread.join()
-    finally:
-        threading.stack_size(before)
+    in_small_stack(parse)
     assert len(found) == 2
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import pickle
 import struct
-import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from checks import in_small_stack
 
 import valuesparse as vs
 from tests.parsing.treebank import treebank
@@ -171,13 +171,7 @@ def test_headers_of_files_cost_no_stack(header: bytes) -> None:
         except vs.io.ModelFormatError as error:
             found.append(str(error))
 
-    before = threading.stack_size(128 << 10)
-    try:
-        thread = threading.Thread(target=read)
-        thread.start()
-        thread.join()
-    finally:
-        threading.stack_size(before)
+    in_small_stack(read, 128 << 10)
     assert len(found) == 1
     assert "it is not JSON" in found[0]
 

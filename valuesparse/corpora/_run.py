@@ -13,7 +13,7 @@ from valuesparse.corpora._jobs import ShardJob, ShardWork, WrittenCounts, requir
 from valuesparse.corpora._lock import locked
 from valuesparse.corpora._run_file import RunFile, tidy
 
-__all__ = ["SHARD", "CorpusReport", "How", "how_of", "require_callable", "run_shards"]
+__all__ = ["SHARD", "CorpusReport", "How", "how_of", "run_shards"]
 
 #: About the bytes of a shard of text.
 SHARD = 4 << 20
@@ -47,12 +47,6 @@ class How(NamedTuple):
     jobs: int | None
     scheduler: str | None
     shard_bytes: int
-
-
-def require_callable(progress: object) -> None:
-    """Raise ValueError where `progress` is neither None nor something to call."""
-    if progress is not None and not callable(progress):
-        raise ValueError(f"progress must be callable, got {progress!r}")
 
 
 def how_of(backend: str, jobs: int | None, scheduler: str | None, shard_bytes: int) -> How:

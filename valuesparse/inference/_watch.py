@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
 
-from valuesparse._validation import as_seconds
+from valuesparse._validation import as_seconds, require_progress
 from valuesparse.errors import DeadlineError
 
 __all__ = ["NOBODY", "Progress", "Watch", "too_late"]
@@ -30,8 +30,7 @@ class Watch:
     def __init__(self, deadline: Any, progress: Any) -> None:
         if deadline is not None:
             deadline = as_seconds("deadline", deadline)
-        if progress is not None and not callable(progress):
-            raise ValueError(f"progress must be callable, got {progress!r}")
+        require_progress(progress)
         self.progress: Progress | None = progress
         self.late = too_late(deadline)
         self._end = None if deadline is None else time.monotonic() + deadline

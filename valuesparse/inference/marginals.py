@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, overload
 
-from valuesparse._validation import as_probability, as_rounds, as_seconds, as_zeta, is_choice
+from valuesparse._validation import (
+    as_probability,
+    as_rounds,
+    as_seconds,
+    as_zeta,
+    is_choice,
+    require_progress,
+)
 from valuesparse.inference import _tolerance as tolerance
 from valuesparse.inference._engines import engine_of, for_graphs, only_forests
 from valuesparse.inference._methods import BP, TRW, MeanField, StructuredMeanField, name_of
@@ -240,8 +247,7 @@ def infer(
         raise ValueError("method 'islands' needs zeta < 1")
     if deadline is not None:
         deadline = as_seconds("deadline", deadline)
-    if progress is not None and not callable(progress):
-        raise ValueError(f"progress must be callable, got {progress!r}")
+    require_progress(progress)
     more = for_graphs(engine, evidence, memory_limit, factors, model=model, likelihood=likelihood)
     part = {} if keep is None else {"keep": as_probability("keep", keep)}
     if tol is not None or work is not None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from valuesparse._validation import as_choice
+from valuesparse._validation import as_choice, require_progress
 from valuesparse.corpora._ahead import ahead
 from valuesparse.corpora._blocks import batches
 from valuesparse.corpora._files import (
@@ -34,7 +34,6 @@ from valuesparse.corpora._run import (
     SHARD,
     CorpusReport,
     how_of,
-    require_callable,
     run_shards,
 )
 from valuesparse.corpora._stream import Stream
@@ -110,7 +109,7 @@ def parse_file(
     OSError
         A file cannot be read or written.
     """
-    require_callable(progress)
+    require_progress(progress)
     _require_known(on_error)
     _try(parser, options)
     path = as_source(source)
@@ -197,7 +196,7 @@ def parse_corpus(
         A file cannot be read or written, or a worker process was ended.
     """
     how = how_of(backend, jobs, scheduler, shard_bytes)
-    require_callable(progress)
+    require_progress(progress)
     _require_known(on_error)
     path, folder = Path(model).resolve(), Path(output).resolve()
     settings = ParseSettings(load, str(path), fingerprint(path), dict(options), on_error, threads)

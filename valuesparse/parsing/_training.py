@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from valuesparse import _parser as _native
-from valuesparse._validation import as_count, as_flag
+from valuesparse._validation import as_count, as_flag, require_progress
 from valuesparse.io._files import is_path
 from valuesparse.learning import Aggressive, Online
 from valuesparse.learning._checkpoint import Checkpoint, as_target
@@ -195,8 +195,7 @@ def train(
     rule = Aggressive(beta, gamma)
     as_min_count(min_count, as_features(features) != "hashed")
     left_out = as_ignored(ignore)
-    if progress is not None and not callable(progress):
-        raise ValueError(f"progress must be callable, got {progress!r}")
+    require_progress(progress)
     if checkpoint is not None:
         as_target(checkpoint)
     if constraint is not None:

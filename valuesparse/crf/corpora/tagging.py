@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from valuesparse._validation import as_choice, as_count, as_zeta
+from valuesparse._validation import as_choice, as_count, as_zeta, require_progress
 from valuesparse.corpora._files import (
     Target,
     as_paths,
@@ -22,7 +22,6 @@ from valuesparse.corpora._run import (
     SHARD,
     CorpusReport,
     how_of,
-    require_callable,
     run_shards,
 )
 from valuesparse.corpora._text import Given, as_source
@@ -136,7 +135,7 @@ def tag_corpus(
         A file cannot be read or written, or a worker process was ended.
     """
     how = how_of(backend, jobs, scheduler, shard_bytes)
-    require_callable(progress)
+    require_progress(progress)
     path = Path(model).resolve()
     folder = Path(output).resolve()
     settings = _settings(
@@ -206,7 +205,7 @@ def tag_file(
     OSError
         A file cannot be read or written.
     """
-    require_callable(progress)
+    require_progress(progress)
     found = as_source(source)
     require_target(target)
     _require_format(input_format)
