@@ -266,6 +266,7 @@ extensions = [
             "ext/forest/dead.cpp",
             "ext/forest/dispatch.cpp",
             "ext/forest/entropy.cpp",
+            "ext/forest/in_double.cpp",
             "ext/forest/layout.cpp",
             "ext/forest/listing.cpp",
             "ext/forest/nbest.cpp",

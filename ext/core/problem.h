@@ -36,7 +36,6 @@ struct Chains {
     int64_t n_positions, n_labels, n_sequences;
     int dtype;
     bool per_edge;
-    bool wide = false;                    // transition is in float64, whatever the others are in
     const SparseTable* sparse = nullptr;  // the transition, where reading its listed pairs pays
 };
 

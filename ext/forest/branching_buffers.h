@@ -95,8 +95,8 @@ struct BranchingBuffers {
     void begin_with_ones(T* row) const {
         for (int k = 0; k < Kp; k += V::N) V::load(ones + k).store(row + k);
     }
-    typename D::Row output(int64_t s) const {
-        return RowsOf<In>::row(pass.marginals, pass.model.arrays.dtype) +
+    In* output(int64_t s) const {
+        return static_cast<In*>(pass.marginals) +
                static_cast<int64_t>(t.node[s]) * K;
     }
     bool per_edge() const { return pass.tables[0].per_edge; }

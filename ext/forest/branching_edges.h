@@ -12,7 +12,7 @@ class BranchingEdges {
   public:
     using T = typename D::T;
     using Buffers = BranchingBuffers<D>;
-    using Row = typename D::Row;
+    using In = typename D::In;
 
     BranchingEdges(Buffers& buffers, double* sums) : w_(buffers), sums_(sums) {}
 
@@ -133,16 +133,14 @@ class BranchingEdges {
                 });
                 continue;
             }
-            const Row out = row < 0 ? Row() : pairwise() + row * kk;
+            In* const out = row < 0 ? nullptr : pairwise() + row * kk;
             const double energy =
                 edge_answers(d, edge, left(s), right(s), 1.0, out, sums, 1.0, energies != nullptr);
             if (energies) energies[w_.t.edge[s]] = energy;
         }
         return true;
     }
-    Row pairwise() const {
-        return RowsOf<typename D::In>::row(w_.pass.pairwise, w_.pass.model.arrays.dtype);
-    }
+    In* pairwise() const { return static_cast<In*>(w_.pass.pairwise); }
 
     Buffers& w_;
     double* sums_;

@@ -18,7 +18,7 @@ template <class D>
 class BranchingRows {
   public:
     using T = typename D::T;
-    using Row = typename D::Row;
+    using In = typename D::In;
     using Buffers = BranchingBuffers<D>;
     using RowRequest = vs::RowRequest;
     static_assert(RowRequest::kMost <= Buffers::kBatch, "a list of requests is sent at once");
@@ -190,7 +190,7 @@ class BranchingRows {
     VS_INLINE void fetch(int64_t node) const {
         row_prefetch_alone(w_.d->in.unary + node * w_.K, w_.K, false);
     }
-    Row output(int64_t s) const { return w_.output(s); }
+    In* output(int64_t s) const { return w_.output(s); }
     bool alive_tree(int64_t q) const {
         return w_.wanted(q) && i_.status[t_.tree[q]].load(std::memory_order_relaxed) == 0;
     }

@@ -29,7 +29,7 @@ template <class D>
 class BranchingBlock {
   public:
     using T = typename D::T;
-    using Row = typename D::Row;
+    using In = typename D::In;
     using Buffers = BranchingBuffers<D>;
 
     BranchingBlock(Buffers& buffers, int64_t block)
@@ -189,7 +189,7 @@ class BranchingBlock {
     VS_INLINE void fetch(int64_t node) const {
         row_prefetch_alone(d_.in.unary + node * w_.K, w_.K, false);
     }
-    Row output(int64_t s) const { return w_.output(s); }
+    In* output(int64_t s) const { return w_.output(s); }
     // Messages of slots [lo, hi) to their parents.
     void send_up(int64_t lo, int64_t hi) {
         int64_t s[Buffers::kBatch];

@@ -8,6 +8,7 @@
 
 #include "core/score.h"
 #include "forest/dead.h"
+#include "forest/in_double.h"
 #include "forest/worth.h"
 #include "rows/pack_plan.h"
 
@@ -136,6 +137,28 @@ Report joined(const Report& exact, const Report& islands) {
 }
 bool is_over(const Report& report) { return report.status != kOk && report.status != kInfeasible; }
 
+// `without`: gets components that gave up their islands, and have no answer yet, ascending.
+Report answer(const Request& r, std::vector<int64_t>& without, Control& control) {
+    std::vector<int64_t> wide, none;
+    Report report =
+        with_call(r, control, [&](ForestCall& call) { return call.solve(without, wide); });
+    for (size_t i = 0; i < wide.size() && report.status == kOk;) {
+        const InDouble part(r, wide, &i);
+        const Report more = with_call(part.request(), control, [&](ForestCall& call) {
+            return call.solve(without, none);
+        });
+        part.write();
+        report.status = more.status;
+        report.component = more.component;
+        report.position = more.position;
+        Counts counts = more.counts;
+        counts.widened = 0;
+        if (r.zeta < 1.0) add(report.counts, counts);  // else all components count from the start
+    }
+    std::sort(without.begin(), without.end());
+    return report;
+}
+
 Report exactly(const Request& r, const std::vector<int64_t>* components, int64_t number,
                Control& control) {
     Request exact(r);
@@ -143,15 +166,14 @@ Report exactly(const Request& r, const std::vector<int64_t>* components, int64_t
     exact.islands = nullptr;
     exact.components = components;
     std::vector<int64_t> none;
-    Report report = with_call(exact, control, [&](ForestCall& call) { return call.solve(none); });
+    Report report = answer(exact, none, control);
     report.counts.without = number;
     return report;
 }
 
 Report solve(const Request& r, Control& control) {
     std::vector<int64_t> without;
-    const Report report =
-        with_call(r, control, [&](ForestCall& call) { return call.solve(without); });
+    const Report report = answer(r, without, control);
     if (without.empty() || is_over(report)) return report;
     const Report exact = exactly(r, &without, static_cast<int64_t>(without.size()), control);
     return is_over(exact) ? exact : joined(exact, report);
@@ -226,18 +248,13 @@ ForestCall::ForestCall(const Request& request, Control& control)
     order_.erase(std::remove_if(order_.begin(), order_.end(), empty), order_.end());
 }
 
-bool ForestCall::spell(bool wide) {
-    if ((c_.transition && !spelled_) || c_.per_edge) return true;
-    if (spelled_ && c_.wide == wide) return true;
-    const int dtype = wide ? int{kFloat64} : c_.dtype;
-    const int64_t size = c_.n_labels * c_.n_labels * bytes(dtype);
+bool ForestCall::spell() {
+    if (c_.transition || c_.per_edge) return true;
+    const int64_t size = c_.n_labels * c_.n_labels * bytes(c_.dtype);
     spelled_.reset(new (std::nothrow) char[at(size)]);
     if (!spelled_) return false;
-    c_.sparse->spell(dtype, spelled_.get());
-    for (Chains* c : {&r_.model.arrays, &tables_[0]}) {
-        c->transition = spelled_.get();
-        c->wide = wide;
-    }
+    c_.sparse->spell(c_.dtype, spelled_.get());
+    for (Chains* c : {&r_.model.arrays, &tables_[0]}) c->transition = spelled_.get();
     return true;
 }
 
@@ -246,19 +263,15 @@ Report ForestCall::no_memory() {
     return report_;
 }
 
-Report ForestCall::solve(std::vector<int64_t>& without) {
+Report ForestCall::solve(std::vector<int64_t>& without, std::vector<int64_t>& wide) {
     int steps[3];
-    const int n_steps = ladder(c_.dtype, r_.narrow, steps);
+    const int n_steps = arithmetics_of(c_.dtype, r_.narrow, steps);
     // Components that messages one way do not settle are done in full. Those of chains that are
     // drawn from go with the samples.
     const bool alone = !r_.marginals && !r_.compared && !edges_;
     one_way_ = !islands_ && alone && (r_.model.layout || r_.size == 0);
     while (step_ < n_steps && !order_.empty()) {
         arithmetic_ = steps[step_];
-        if (step_ > 0) {
-            report_.counts.widened =
-                std::max(report_.counts.widened, static_cast<int64_t>(order_.size()));
-        }
         session_.packing.reset();
         if (!pack()) return no_memory();
         // In float32 a table held at its floor may be felt, whatever the messages.
@@ -271,9 +284,13 @@ Report ForestCall::solve(std::vector<int64_t>& without) {
             judge(nullptr, nullptr);
             break;
         }
+        if (!one_way_ && step_ == 0) {
+            report_.counts.widened = static_cast<int64_t>(order_.size());
+        }
         step_ += !one_way_;
         one_way_ = false;
     }
+    if (report_.status == kOk) wide.swap(order_);
     return report_;
 }
 
@@ -309,8 +326,7 @@ bool ForestCall::pack() {
             }
             continue;
         }
-        // In logarithms a list in float32 is spelled in float64: no list rounds row + column.
-        if (!spell(list && !islands_ && is_log(arithmetic_))) return false;
+        if (!spell()) return false;
         if (!made(i, islands_ || r_.pairwise || r_.size > 0, packing_, false)) return false;
         if (r_.energies && !made(i, false, depth_, true)) return false;
     }
@@ -409,7 +425,7 @@ bool ForestCall::judge(std::vector<int64_t>* done, std::vector<int64_t>* without
     if (report_.component >= 0) {
         report_.status = kInfeasible;
         // An earlier one that still waits for a wider arithmetic may be infeasible too.
-        if (!spell(false)) {
+        if (!spell()) {
             report_.status = kNoMemory;
             return false;
         }

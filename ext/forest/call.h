@@ -22,8 +22,9 @@ class ForestCall {
     ForestCall& operator=(const ForestCall&) = delete;
     virtual ~ForestCall() = default;
 
-    // `without`: gets trees that gave up their islands, and have no answer yet.
-    Report solve(std::vector<int64_t>& without);
+    // Get components that have no answer yet, `without`: those that gave up their islands; `wide`:
+    // those that float32 is not good enough for.
+    Report solve(std::vector<int64_t>& without, std::vector<int64_t>& wide);
     Report decode();
     virtual void show() = 0;
 
@@ -35,9 +36,8 @@ class ForestCall {
     virtual bool best() = 0;  // the best configurations, and status; false: no memory
 
     void fill(Pass& p);
-    // Makes the table that only a list has, for what reads all entries, `wide`: in float64; false:
-    // no memory.
-    bool spell(bool wide);
+    // Makes the table that only a list has, for what reads all entries; false: no memory.
+    bool spell();
     // A table's scores, `turned`: transposed. session_.packing.failed: no memory.
     Scores scores(const Chains& table, int compute, bool turned);
     // Adds up the sums of tasks, `size` numbers each.
@@ -55,10 +55,9 @@ class ForestCall {
         int64_t row, unused;
         level().packing.layout(computes(), c_.n_labels, &row, &unused);
         const int64_t slower = is_log(arithmetic_) ? kLogSlower : 1;
-        const bool single = meets_single(arithmetic_, c_.dtype);
         row *= bytes(computes());
         return {t,           verbs, &p,     p.state, p.zeta,   &control_,
-                c_.n_labels, row,   slower, single,  n_tallies};
+                c_.n_labels, row,   slower, is_single(arithmetic_), n_tallies};
     }
     static int64_t bytes(int dtype) { return dtype == kFloat32 ? 4 : 8; }
     int computes() const { return is_single(arithmetic_) ? kFloat32 : kFloat64; }

@@ -237,17 +237,14 @@ static void compare(int dtype, const void* rows, int64_t labels, const vs::Compa
 template <class D>
 bool compared_init(const vs::PathPass* pass, const D& d, Lane<D>& s, vs::Scratch& scratch) {
     if (!pass->compared) return true;
-    const int dtype = pass->model.arrays.dtype;
-    const int64_t bytes = d.K * (dtype == vs::kFloat32 ? 4 : 8);
-    void* const rows = scratch.take(s.n * bytes);
-    s.out = RowsOf<typename D::In>::row(rows, dtype);
-    return rows != nullptr;
+    s.out = scratch.array<typename D::In>(s.n * d.K);
+    return s.out != nullptr;
 }
 
 template <class D>
 void compare_lane(const vs::PathPass* pass, const D& d, const Lane<D>& s) {
     if (!pass->compared || s.compared || s.status != vs::kOk) return;
-    compare(pass->model.arrays.dtype, address(s.out + s.enter * d.K), d.K, *pass->compared,
+    compare(pass->model.arrays.dtype, s.out + s.enter * d.K, d.K, *pass->compared,
             s.begin + s.enter, s.last - s.enter, s.sequence, kRoundedSum<D>);
 }
 

@@ -143,7 +143,7 @@ bool in_stretches(vs::PathPass* pass, const D& d, int64_t number, typename D::In
     const int64_t sequence = pass->order[number];
     Stretches<D> cut;
     if (!cut.cut(d, c, sequence, pass->zeta,
-                 RowsOf<typename D::In>::row(pass->marginals, c.dtype))) {
+                 static_cast<typename D::In*>(pass->marginals))) {
         return true;
     }
     const Lane<D>* const lanes = cut.lanes();
@@ -217,7 +217,7 @@ void islands_task(vs::PathPass* pass, const vs::Work& w) {
             Lane<D> lanes[N];
             for (int r = 0; r < m; ++r) {
                 lane_begin(lanes[r], d, c, pass->order[first + r],
-                           RowsOf<In>::row(pass->marginals, c.dtype));
+                           static_cast<In*>(pass->marginals));
             }
             const LaneSizes sizes = lane_sizes(lanes, m);
             if (lanes[m - 1].n == 0 || !IslandsAbreast<D>::fits(d, sizes.longest) ||

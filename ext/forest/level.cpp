@@ -23,6 +23,7 @@
 #include "rows/arithmetic.h"
 #include "rows/heads.h"
 #include "rows/pack.h"
+#include "rows/wide_table.h"
 
 namespace VS_NS {
 
@@ -118,7 +119,8 @@ static void run_in(vs::Pass* pass, const vs::Work& w) {
 // on them: floors are far above, and what is asked of sums is (rows/linear.h). So they are zeros
 // where float32 is computed with, or written.
 static void run(vs::Pass* pass, const vs::Work& work) {
-    const Subnormals subnormals(vs::meets_single(pass->arithmetic, pass->model.arrays.dtype));
+    const Subnormals subnormals(vs::is_single(pass->arithmetic) ||
+                                pass->model.arrays.dtype == vs::kFloat32);
     if (pass->arithmetic == vs::kLinear32of64) return run_in<Linear<float, double>>(pass, work);
     with_arithmetic(pass->arithmetic, [&](auto d) { run_in<VS_DOMAIN(d)>(pass, work); });
 }
@@ -192,7 +194,7 @@ static double message_pass(int dtype, int64_t labels, int64_t rows, int64_t posi
 }
 
 static const vs::Level kLevel = {
-    {layout, max_finite, pack, pack_scores, column_tops},
+    {layout, max_finite, pack, pack_wide, pack_scores, column_tops},
     run,
     islands<PathRows, vs::PathIslands>,
     islands<BranchingRows, vs::BranchingPass>,

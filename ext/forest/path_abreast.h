@@ -9,6 +9,7 @@
 
 #include "forest/compare.h"
 #include "forest/forward_few.h"
+#include "forest/lane_trust.h"
 #include "forest/path_edges.h"
 #include "forest/path_exact.h"
 #include "forest/scores_abreast.h"
@@ -59,7 +60,7 @@ class Abreast {
         lanes_ = lanes;
         m_ = m;
         size_ = N * d.K;
-        for (int r = 0; r < N; ++r) well_[r] = true;
+        trust_.begin();
         for (int r = 0; r < m; ++r) {
             if (lanes[r].n > lanes[longest_].n) longest_ = r;
             last_ = lanes[r].last > last_ ? lanes[r].last : last_;
@@ -80,7 +81,8 @@ class Abreast {
                tables_.open(d, rows_, keep != Keep::kNothing, energies_.on(), scratch) && y_ &&
                row_ && lane_row_ && (kept_ != nullptr) == (keep != Keep::kNothing);
     }
-    bool well(int r) const { return well_[r]; }  // whether all went well in lane r
+    bool well(int r) const { return trust_.well[r]; }  // whether all went well in lane r
+    bool lost(int r) const { return trust_.lost[r]; }  // whether this arithmetic is not good enough for it
     // Forward messages of position i (K, N), where they are kept; tables of the edges into it.
     const T* kept(int64_t i) const { return kept_ + i * step_; }
     const T* kept_table(int64_t i) const { return i < rows_ ? tables_.kept(i) : nullptr; }
@@ -134,7 +136,7 @@ class Abreast {
                 const Lane<D>& s = lanes_[r];
                 if (i == s.n - 1) begin_backward(d, r);
                 if (i == s.last) enter_backward(d, r);
-                if (i == s.last - 1) begin_own(r);
+                if (i == s.last - 1) trust_.begin_own(r);
                 const bool own = s.enter <= i && i < s.last;
                 meets |= own;
                 if (energies_.on()) energies_.aim(r, own ? s.begin + i : -1);
@@ -343,10 +345,9 @@ class Abreast {
         s.shift.rest = forward_.rest[r];
         s.scale = static_cast<double>(forward_.exponents[r]);
         s.edge_shift = {forward_.edges[r], forward_.edges_rest[r]};
-        well_[r] = kept_range(r) && (proved_ || !(forward_.touched[r] > T(0)));
+        trust_.scaled(r, forward_.lowest[r]);
+        if (!proved_ && forward_.touched[r] > T(0)) trust_.well[r] = false;
     }
-
-    bool kept_range(int r) const { return exponent_of(forward_.lowest[r]) > D::kLowest; }
     void begin_backward(const D& d, int r) {
         for (int k = 0; k < d.K; ++k) y_[k * N + r] = T(1);
         forward_.lowest[r] = T(1);
@@ -361,26 +362,19 @@ class Abreast {
         if (!s.true_b) return;
         for (int k = 0; k < d.K; ++k) y_[k * N + r] = s.true_b[k];
     }
-    void begin_own(int r) {
-        least_[r] = static_cast<T>(INFINITY);
-        most_[r] = added_[r] = T(0);
-    }
     void end_backward(const D& d, int r) {
         Lane<D>& s = lanes_[r];
         if (s.y) std::memcpy(s.y, row_of(d, r, y_), sizeof(T) * static_cast<size_t>(d.Kp));
-        s.added = static_cast<double>(added_[r]);
-        well_[r] = well_[r] && kept_range(r) && least_[r] > T(0) &&
-                   (sizeof(T) == 8
-                        ? static_cast<double>(least_[r]) >= Floor<double>::kTrust
-                        : static_cast<double>(most_[r]) <= kNearBound * Floor<float>::kTolerance &&
-                              s.added <= kNearBound * Floor<float>::kMostAdded);
+        s.added = static_cast<double>(trust_.added[r]);
+        trust_.scaled(r, forward_.lowest[r]);
+        trust_.met(r);
     }
 
     // Backward messages, and where lanes meet marginals, from i down to `end`. The message that
     // goes on stands in a_.
     template <bool PLAIN, bool MEETS>
     bool retreat(const D& d, Ticker& ticker, int64_t i, int64_t end) {
-        V least = V::load(least_), most = V::load(most_), added = V::load(added_);
+        V least = V::load(trust_.least), most = V::load(trust_.most), added = V::load(trust_.added);
         const V from_a = V::set1(static_cast<T>(d.floors_of_forward()));
         const V from_b = V::set1(Floor<T>::kMessage);
         int64_t step[N];
@@ -429,9 +423,9 @@ class Abreast {
             if (i == end || !go) break;
             send_back(d, i);
         }
-        least.store(least_);
-        most.store(most_);
-        added.store(added_);
+        least.store(trust_.least);
+        most.store(trust_.most);
+        added.store(trust_.added);
         return go;
     }
     // p = alpha * y with its sum, and the message that goes on, psi * y, as enter() leaves it.
@@ -490,11 +484,10 @@ class Abreast {
     EnergiesBeside<D> energies_;
     Beside<D> beside_;                         // or what they are compared with
     bool row_plain_ = false, proved_ = false;  // nothing is forbidden in this row; see Wanted
-    bool well_[N];
+    LaneTrust<D> trust_;
     unsigned scaled_[D::kEvery];  // the lanes whose backward messages are scaled, by position
     ForwardSums<D> forward_;
     T last_sum_[N];                                   // of the last messages
-    T least_[N] = {}, most_[N] = {}, added_[N] = {};  // least mass; largest, all that floors added
 };
 
 }  // namespace VS_NS

@@ -44,8 +44,7 @@ bool PathCall::pass() {
 
 ForestPlan PathCall::plan(const std::vector<int64_t>& order, const Cuts& cuts,
                           int arithmetic) const {
-    const bool in_output = arithmetic == kLinear32 || arithmetic == kLinear64 ||
-                           (arithmetic == kLog && c_.dtype == kFloat64);
+    const bool in_output = arithmetic != kLinear32of64;
     const bool halves = (r_.marginals || r_.compared) && !edges_ && in_output;
     return plan_path(c_, order, cuts, r_.threads, halves, r_.narrow,
                      r_.expectations ? r_.expectation_chunks : 0, is_log(arithmetic) ? 20.0 : 1.0);
@@ -61,7 +60,7 @@ Cuts PathCall::cut_messages(std::vector<int64_t>& order) {
 
 void PathCall::show() {
     int steps[3];
-    ladder(c_.dtype, r_.narrow, steps);
+    arithmetics_of(c_.dtype, r_.narrow, steps);
     arithmetic_ = steps[0];
     std::vector<int64_t> order = by_length(order_);
     session_.packing.reset();

@@ -40,7 +40,7 @@ template <class D>
 bool chunk_init(Lane<D>& s, D& d, const vs::PathPass* pass, int64_t chunk, vs::Scratch& scratch) {
     const vs::Chains& c = pass->model.arrays;
     const vs::Chunk& part = pass->chunk[chunk];
-    if (!lane_init(s, d, c, part.sequence, RowsOf<typename D::In>::row(pass->marginals, c.dtype),
+    if (!lane_init(s, d, c, part.sequence, static_cast<typename D::In*>(pass->marginals),
                    scratch)) {
         return false;
     }
@@ -168,7 +168,7 @@ bool pass_on(vs::PathPass* pass, D& d, Ticker& ticker, int64_t chunk, bool forwa
     Lane<D> s;
     if (!chunk_init(s, d, pass, chunk, scratch)) return false;
     NoSink sink;
-    s.out = typename D::Row();
+    s.out = nullptr;
     s.entry_f = s.entry_b = s.left_f = nullptr;
     const CutRow left = forward ? CutRow::kLeftForward : CutRow::kLeftBackward;
     if (forward) {
@@ -192,7 +192,7 @@ int64_t probe_at(vs::PathPass* pass, D& d, Ticker& ticker, int64_t sequence, int
     NoSink sink;
     Lane<D> s[2];
     for (Lane<D>& lane : s) {
-        if (!lane_init(lane, d, pass->model.arrays, sequence, typename D::Row(), scratch)) {
+        if (!lane_init(lane, d, pass->model.arrays, sequence, nullptr, scratch)) {
             pass->control->stop.store(2);
             return 0;
         }

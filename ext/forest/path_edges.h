@@ -204,7 +204,7 @@ bool emit_edges(vs::PathPass* pass, D& d, Ticker& ticker, const Lane<D>& s, type
                 const double* mass, double* sums, double weight, Depth<D>& depth) {
     constexpr int kSteps = 32;  // messages that take as long as writing an edge
     using T = typename D::T;
-    using Row = typename D::Row;
+    using In = typename D::In;
     const int K = d.K;
     const int64_t kk = static_cast<int64_t>(K) * K;
     const int64_t first = s.enter, last = end_of_edges(s);
@@ -254,9 +254,9 @@ bool emit_edges(vs::PathPass* pass, D& d, Ticker& ticker, const Lane<D>& s, type
     }
     for (int64_t i = first; i < last; ++i) {
         const int64_t edge = s.edge + i;
-        Row out{};
+        In* out = nullptr;
         if (pass->pairwise && edge >= pass->pairwise_first && edge < pass->pairwise_last) {
-            out = RowsOf<typename D::In>::row(pass->pairwise, pass->model.arrays.dtype) +
+            out = static_cast<In*>(pass->pairwise) +
                   (edge - pass->pairwise_first) * kk;
         }
         if (!out && !sums && !energies) continue;

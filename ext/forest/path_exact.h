@@ -32,7 +32,7 @@ enum class Role { kStore, kMeet, kPass };
 template <class D>
 struct Lane {
     using T = typename D::T;
-    using Row = typename D::Row;
+    using In = typename D::In;
     int64_t begin, n, edge;  // first position, length, first edge
     int64_t sequence;
     int64_t chunk;         // number of a chunk, or -1: a whole sequence
@@ -42,8 +42,8 @@ struct Lane {
     T *entry_f, *entry_b;  // (Kp,) where the messages go that have run in, or null
     const T *true_f, *true_b;  // (Kp,) what takes their place, or null
     T* left_f;                 // (Kp,) where the last forward message goes, or null
-    Row out;                   // (n, K) marginals of this sequence, or null
-    Row row;                   // (K,) where marginals go when `out` is null
+    In* out;                   // (n, K) marginals of this sequence, or null
+    In* row;                   // (K,) where marginals go when `out` is null
     T* alpha;                  // (n, Kp) stored forward messages, or null: stored in `out`
     T* psi_rows;               // (n, Kp) stored local factors, or null: computed again
     const double* made_shift;  // (n,) of local factors that were made before, or null
@@ -73,7 +73,7 @@ struct NoSink {
 // A lane without rows of its own: null until lane_init().
 template <class D>
 void lane_begin(Lane<D>& s, const D& d, const vs::Chains& c, int64_t sequence,
-                typename D::Row out) {
+                typename D::In* out) {
     s.begin = c.offset[sequence];
     s.n = c.offset[sequence + 1] - s.begin;
     s.edge = c.edge[sequence];
@@ -86,8 +86,8 @@ void lane_begin(Lane<D>& s, const D& d, const vs::Chains& c, int64_t sequence,
     s.entry_f = s.entry_b = nullptr;
     s.true_f = s.true_b = nullptr;
     s.left_f = nullptr;
-    s.row = {};
-    s.out = out ? out + s.begin * d.K : typename D::Row();
+    s.row = nullptr;
+    s.out = out ? out + s.begin * d.K : nullptr;
     s.alpha = s.psi_rows = nullptr;
     s.made_shift = nullptr;
     s.made_flag = nullptr;
@@ -101,14 +101,13 @@ void lane_begin(Lane<D>& s, const D& d, const vs::Chains& c, int64_t sequence,
     s.prepared = s.compared = false;
 }
 template <class D>
-bool lane_init(Lane<D>& s, D& d, const vs::Chains& c, int64_t sequence, typename D::Row out,
+bool lane_init(Lane<D>& s, D& d, const vs::Chains& c, int64_t sequence, typename D::In* out,
                vs::Scratch& scratch) {
     using T = typename D::T;
     lane_begin(s, d, c, sequence, out);
     T* p = scratch.array<T>(4 * static_cast<int64_t>(d.Kp));
-    void* row = scratch.array<double>(d.Kp);
-    s.row = RowsOf<typename D::In>::row(row, c.dtype);
-    if (p == nullptr || row == nullptr) return false;
+    s.row = scratch.array<typename D::In>(d.Kp);
+    if (p == nullptr || s.row == nullptr) return false;
     s.psi = p;
     s.y = p + d.Kp;
     s.message = p + 2 * d.Kp;
@@ -126,7 +125,7 @@ template <class D>
 class Exact {
   public:
     using T = typename D::T;
-    using Row = typename D::Row;
+    using In = typename D::In;
 
     Exact(D& d, Ticker& t)
         : d_(d), t_(t), ahead_(ahead(d.K * static_cast<int64_t>(sizeof(typename D::In)))) {}
@@ -361,7 +360,7 @@ class Exact {
     // The marginal at i from alpha `a` and incoming backward `b`; the one that is null was
     // stored in the output row.
     void meet(Lane<D>& s, int64_t i, const T* a, const T* b) {
-        const Row p = output(s, i);
+        In* const p = output(s, i);
         const T* stored = D::stored(p);
         const vs::Status status =
             a && b
@@ -369,15 +368,15 @@ class Exact {
                 : d_.template marginal<true>(a ? a : stored, b ? b : stored, p, &s.mass, &s.added);
         note(s, status);
     }
-    Row output(Lane<D>& s, int64_t i) const { return s.out ? s.out + i * d_.K : s.row; }
+    In* output(Lane<D>& s, int64_t i) const { return s.out ? s.out + i * d_.K : s.row; }
     static void note(Lane<D>& s, vs::Status status) {  // the first thing that went wrong stays
         if (status != vs::kOk && s.status == vs::kOk) s.status = status;
     }
     void copy(const T* x, T* to) const {
         std::memcpy(to, x, sizeof(T) * static_cast<size_t>(d_.Kp));
     }
-    void copy_out(const T* x, Row row) {
-        for (int k = 0; k < d_.K; ++k) put(row, k, x[k]);
+    void copy_out(const T* x, In* row) {
+        for (int k = 0; k < d_.K; ++k) row[k] = static_cast<In>(x[k]);
     }
 
     // Several rows of few labels lie in one line.

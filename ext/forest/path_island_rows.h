@@ -19,7 +19,6 @@ class PathRows {
   public:
     using T = typename D::T;
     using In = typename D::In;
-    using Row = typename D::Row;
     using RowRequest = vs::RowRequest;
     static constexpr int kMost = RowRequest::kMost;
     static constexpr bool kKeepsProducts = false;
@@ -72,7 +71,7 @@ class PathRows {
             for (int r = 0; r < m && ok; ++r) {
                 Lane<D>& s = lanes[r];
                 const int64_t q = c.offset[some[i + r]] - s_.begin;
-                ok = lane_init(s, d_, c, some[i + r], RowsOf<In>::row(s_.marginals, c.dtype),
+                ok = lane_init(s, d_, c, some[i + r], static_cast<In*>(s_.marginals),
                                scratch_);
                 s.alpha = ok ? scratch_.template array<T>(s.n * Kp_) : nullptr;
                 ok = s.alpha != nullptr;
@@ -224,8 +223,8 @@ class PathRows {
     bool is_last(int64_t q) const { return q + 1 == i_.n || s_.tree[q + 1] != s_.tree[q]; }
     bool plain(int64_t q) const { return i_.flag[q] & vs::kPlain; }
     int64_t edge_above(int64_t q) const { return in_.c.per_edge ? s_.edge[s_.tree[q]] + q : 0; }
-    Row output(int64_t q) const {
-        return RowsOf<In>::row(s_.marginals, in_.c.dtype) + (s_.begin + q) * d_.K;
+    In* output(int64_t q) const {
+        return static_cast<In*>(s_.marginals) + (s_.begin + q) * d_.K;
     }
     const T* left(int64_t q) const { return is_first(q) ? ones_ : static_cast<const T*>(s_.f[q]); }
     const T* right(int64_t q) const { return is_last(q) ? ones_ : static_cast<const T*>(s_.b[q]); }
@@ -277,7 +276,7 @@ class PathRows {
         for (int r = 0; r < m; ++r) {
             RowRequest& a = list[r];
             const int64_t q = a.slot;
-            const Row p = output(q);
+            In* const p = output(q);
             double mass = 0.0, added = 0.0;
             vs::Status s = status[r];
             if (s == vs::kOk) s = d_.divide(product[r], x_ + r * Kp_, p, &mass, &added);

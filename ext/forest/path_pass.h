@@ -47,8 +47,9 @@ int abreast(const Exact<D>& engine, const D& d, Ticker& ticker, Lane<D>* lanes, 
         }
         for (int r = first; r < first + size; ++r) {
             const bool well = worth && group.well(r - first);
-            // Rows would not know more: such a lane is asked again, in both directions.
-            const bool open = worth && !well && wanted.keep == Keep::kNothing;
+            // Rows would not know more: messages one way ask for both, and those for more range.
+            const bool open =
+                worth && !well && (wanted.keep == Keep::kNothing || group.lost(r - first));
             if (open) lanes[r].status = vs::kWiden;
             if (well || open) {
                 finish(lanes[r]);
@@ -85,7 +86,7 @@ void exact_group(vs::PathPass* pass, D& d, Ticker& ticker, bool chunks, int64_t 
         if (chunks) {
             return chunk_init(s, d, pass, which, scratch) && compared_init(pass, d, s, scratch);
         }
-        const auto out = RowsOf<typename D::In>::row(pass->marginals, c.dtype);
+        const auto out = static_cast<typename D::In*>(pass->marginals);
         if (!rows) {
             lane_begin(s, d, c, pass->order[which], out);
             return true;
@@ -322,7 +323,7 @@ void split_task(vs::PathPass* pass, int64_t which, bool open) {
     }
     for (int r = 0; r < 2 && open; ++r) {
         if (!lane_init(opened[r], d, c, pass->order[which],
-                       RowsOf<typename D::In>::row(pass->marginals, c.dtype), scratch) ||
+                       static_cast<typename D::In*>(pass->marginals), scratch) ||
             (r == 0 && !compared_init(pass, d, opened[0], scratch))) {
             status = vs::kNoMemory;
             return;

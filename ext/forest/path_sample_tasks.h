@@ -142,7 +142,7 @@ class SampleTasks {
     bool init(Lane<D>& s, DrawnLane& to, int64_t item, bool to_known) {
         if (!chunks_) {
             const int64_t which = pass_->order[item];
-            if (!lane_init(s, d_, c_, which, typename D::Row(), scratch_)) return false;
+            if (!lane_init(s, d_, c_, which, nullptr, scratch_)) return false;
             to = {s.begin, s.n, 0, s.n, s.n, nullptr};
             return true;
         }

@@ -15,7 +15,7 @@ class Stretches {
     static constexpr int N = IslandsAbreast<D>::N;
 
     // False: there are no islands to cut it at, as far as it is looked at.
-    bool cut(const D& d, const vs::Chains& c, int64_t sequence, double zeta, typename D::Row out) {
+    bool cut(const D& d, const vs::Chains& c, int64_t sequence, double zeta, typename D::In* out) {
         const int64_t first = c.offset[sequence], n = c.offset[sequence + 1] - first;
         exponentiate(d);
         int64_t at[N + 1];

@@ -25,7 +25,7 @@ struct IslandCall {
     double zeta;
     Control* control;
     int64_t n_labels, row_bytes, slower;
-    bool single;  // float32 is computed with, or written: subnormal numbers are zeros
+    bool single;  // float32 is computed with: subnormal numbers are zeros
     int64_t n_tallies;
     // Called with the islands by local factors, where one block has all variables; null: not. May
     // set the status of trees to what is not kOk, which ends their part in the call.

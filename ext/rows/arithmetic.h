@@ -13,8 +13,6 @@ static VS_INLINE void with_arithmetic(int arithmetic, F f) {
     switch (arithmetic) {
         case vs::kLinear32:
             return f(static_cast<Linear<float, float>*>(nullptr));
-        case vs::kLinear64of32:
-            return f(static_cast<Linear<double, float>*>(nullptr));
         case vs::kLinear64:
             return f(static_cast<Linear<double, double>*>(nullptr));
         case vs::kLog:

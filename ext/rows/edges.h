@@ -191,12 +191,14 @@ static double edge_energy(D& d, int64_t edge, const typename D::T* a, const type
 // neither; its energy where that is `wanted`.
 template <class D>
 static double edge_answers(D& d, int64_t edge, const typename D::T* a, const typename D::T* g,
-                           double mass, typename D::Row out, double* sums, double weight,
+                           double mass, typename D::In* out, double* sums, double weight,
                            bool wanted) {
     if (out || sums) {
         d.edge_marginal(edge, a, g, mass, [&](int l, const typename D::T* xi) {
             const int64_t at = static_cast<int64_t>(l) * d.K;
-            for (int k = 0; out && k < d.K; ++k) put(out, at + k, xi[k]);
+            for (int k = 0; out && k < d.K; ++k) {
+                out[at + k] = static_cast<typename D::In>(xi[k]);
+            }
             for (int k = 0; sums && k < d.K; ++k)
                 sums[at + k] += weight * static_cast<double>(xi[k]);
         });

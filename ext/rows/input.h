@@ -2,11 +2,9 @@
 #pragma once
 
 #include <cmath>
-#include <type_traits>
 
 #include "core/problem.h"
 #include "core/scratch.h"
-#include "rows/either.h"
 #include "rows/sparse_table.h"
 #include "simd/level.h"
 
@@ -28,18 +26,15 @@ struct Packed {
 
 template <class In>
 struct Input {
-    using Rows = RowsOf<In>;
-    using Value = typename Rows::Value;
     const vs::Chains& c;
-    typename Rows::Scores unary, transition, start, end;
+    const In *unary, *transition, *start, *end;
 
     explicit Input(const vs::Chains& chains)
         : c(chains),
-          unary(Rows::scores(chains.unary, chains.dtype)),
-          transition(
-              Rows::scores(chains.transition, chains.wide ? int{vs::kFloat64} : chains.dtype)),
-          start(Rows::scores(chains.start, chains.dtype)),
-          end(Rows::scores(chains.end, chains.dtype)) {}
+          unary(static_cast<const In*>(chains.unary)),
+          transition(static_cast<const In*>(chains.transition)),
+          start(static_cast<const In*>(chains.start)),
+          end(static_cast<const In*>(chains.end)) {}
 
     bool decorated(bool first, bool last) const {
         return (first && c.start) || (last && c.end) || c.allowed;
@@ -53,16 +48,13 @@ struct Input {
         if (last && end) x += static_cast<T>(end[k]);
         return x;
     }
-    Value score(int64_t i, int64_t k, bool first, bool last) const {
-        if (std::is_same_v<In, Either> && c.dtype == vs::kFloat32) {
-            return score_in<float>(i, k, first, last);
-        }
-        return score_in<Value>(i, k, first, last);
+    In score(int64_t i, int64_t k, bool first, bool last) const {
+        return score_in<In>(i, k, first, last);
     }
-    Value edge_score(int64_t edge, int64_t l, int64_t k) const {
+    In edge_score(int64_t edge, int64_t l, int64_t k) const {
         return transition[((c.per_edge ? edge : 0) * c.n_labels + l) * c.n_labels + k];
     }
-    static Value forbidden() { return -static_cast<Value>(INFINITY); }
+    static In forbidden() { return -static_cast<In>(INFINITY); }
     template <class T>
     void compose(int64_t i, bool first, bool last, T* row) const {
         for (int64_t k = 0; k < c.n_labels; ++k) row[k] = static_cast<T>(score(i, k, first, last));

@@ -119,7 +119,7 @@ class EdgesTogether {
     bool open(int K, int Kp, vs::Scratch& scratch) {
         K_ = K;
         Kp_ = Kp;
-        if (N == 1 || sizeof(T) > sizeof(In) || K > kMostLabels) return true;
+        if (N == 1 || K > kMostLabels) return true;
         const int64_t table = static_cast<int64_t>(K) * K * N;
         e_ = scratch.array<T>(table + 2 * static_cast<int64_t>(K) * N + Kp);
         x_ = Tables::kNarrows ? scratch.array<In>(table) : reinterpret_cast<In*>(e_);
@@ -132,9 +132,8 @@ class EdgesTogether {
     // Sends along the first of `rows` edges; returns how many. Adds what their tables were divided
     // by to `shift`, unless that is null. table(r): where that of edge r begins.
     template <bool FORWARD, class F>
-    int send([[maybe_unused]] F table, int rows, const T* const* x, T* const* y, double* shift) {
-        int done = 0;
-        if constexpr (sizeof(T) <= sizeof(In)) done = send_all<FORWARD>(table, rows, x, y, shift);
+    int send(F table, int rows, const T* const* x, T* const* y, double* shift) {
+        const int done = send_all<FORWARD>(table, rows, x, y, shift);
         return done < rows ? done : rows;
     }
 

@@ -22,8 +22,8 @@ template <class T_, class In_>
 struct Linear {
     using T = T_;
     using In = In_;
-    using Row = In*;
     // Scores in float64, computed with in float32: their exponentials are rounded once.
+    static_assert(sizeof(T) <= sizeof(In), "");
     static constexpr bool kNarrows = sizeof(T) < sizeof(In);
     using Score = std::conditional_t<kNarrows, In, T>;  // in which scores are subtracted
     static constexpr int kEvery = Floor<T>::kNormaliseEvery;
@@ -63,7 +63,7 @@ struct Linear {
     }
 
     // May messages wait in the rows of marginals?
-    static constexpr bool stores_in_output() { return sizeof(T) == sizeof(In); }
+    static constexpr bool stores_in_output() { return !kNarrows; }
     static const T* stored(const In* p) { return reinterpret_cast<const T*>(p); }
 
     // A position is entered in two steps, so that the first can be taken for several of them
@@ -89,12 +89,8 @@ struct Linear {
             if (top > in.forbidden()) narrow(x, top, ExpConst<T>::kLow, plain, workspace);
             return {workspace, top, plain, top > in.forbidden()};
         } else {
-            const T* x = workspace;
-            if (sizeof(T) == sizeof(In) && plain_row) {
-                x = reinterpret_cast<const T*>(in.unary + i * K);
-            } else {
-                in.compose(i, first, last, workspace);
-            }
+            if (!plain_row) in.compose(i, first, last, workspace);
+            const T* x = plain_row ? in.unary + i * K : workspace;
             const T top = row_top(x, K, &plain);
             return {x, top, plain && e.positive, top > in.forbidden()};
         }
@@ -325,11 +321,11 @@ struct Linear {
     }
     template <bool STREAM>
     VS_INLINE void normalise(const T* x, T factor, In* p) const {  // p = x * factor
-        if (sizeof(T) == sizeof(In)) {
-            return row_scale_out<T, STREAM>(x, K, factor, reinterpret_cast<T*>(p));
+        if constexpr (kNarrows) {
+            row_widen_out<STREAM>(x, K, factor, p);
+        } else {
+            row_scale_out<T, STREAM>(x, K, factor, p);
         }
-        if constexpr (kNarrows) return row_widen_out<STREAM>(x, K, factor, p);
-        for (int k = 0; k < K; ++k) p[k] = static_cast<In>(x[k] * factor);
     }
     bool overlap(const T* a, const T* b, const T* c) const {  // some label alive in all
         for (int k = 0; k < K; ++k) {
@@ -457,17 +453,8 @@ struct Linear {
         if constexpr (kNarrows) {
             narrow(t, c, Floor<T>::kTransitionLog, false, own);
         } else {
-            exp_transition_in(t, c, own);
+            row_exp_table(t, K, Kp, c, own);
         }
-    }
-    void exp_transition_in(const In* t, T c, T* own) const {
-        const T* x = row;
-        if (sizeof(T) == sizeof(In)) {
-            x = reinterpret_cast<const T*>(t);
-        } else {
-            for (int k = 0; k < K; ++k) row[k] = static_cast<T>(t[k]);
-        }
-        row_exp_table(x, K, Kp, c, own);
     }
     double edge_forward(int64_t edge, const T* x, T* y) {
         const Score c = edge_max(edge);

@@ -1,4 +1,4 @@
-// Messages as log-probabilities, with log-sum-exp in double: takes any log-potential.
+// Messages as log-probabilities, with log-sum-exp: takes any log-potential.
 #pragma once
 
 #include <cmath>
@@ -7,40 +7,46 @@
 #include "rows/input.h"
 #include "rows/rows.h"
 #include "rows/tile.h"
+#include "rows/wide_table.h"
 #include "simd/math.h"
 
 namespace VS_NS {
 
 struct Log {
     using T = double;
-    using In = Either;
-    using Row = Either::Row;
+    using In = double;
     static constexpr int kEvery = 1;
     static constexpr double kUnit = 1.0;  // scales are natural logarithms
     using Scale = vs::Sum;                // what is taken out of all messages of a sequence
     static constexpr int kSlower = 128;   // see Ticker
 
     const Input<In>& in;
+    const Packed<double>& e;  // a wide table, or none
     int K, Kp;
     double* row;
     double* edge_row;
 
-    Log(const Input<In>& input, const Packed<double>&, double* tmp)
+    Log(const Input<In>& input, const Packed<double>& packed, double* tmp)
         : in(input),
+          e(packed),
           K(static_cast<int>(input.c.n_labels)),
           Kp(Tiling<double>(input.c.n_labels).Kp),
           row(tmp),
           edge_row(tmp + Kp) {}
 
-    bool open(vs::Scratch&) { return true; }
+    bool open(vs::Scratch& scratch) {
+        if (!e.forward) return true;
+        split_ = scratch.array<double>(2 * static_cast<int64_t>(Kp));
+        return split_ != nullptr;
+    }
 
     // May messages wait in the rows of marginals?
-    bool stores_in_output() const { return in.c.dtype == vs::kFloat64; }
-    static const double* stored(Row p) { return reinterpret_cast<const double*>(p.at); }
+    static constexpr bool stores_in_output() { return true; }
+    static const double* stored(const double* p) { return p; }
     static double nothing() { return -INFINITY; }
 
     struct Probe {
-        double top, sum;
+        double top;
         bool plain, any;
         double shift() const { return any ? top : 0.0; }
     };
@@ -49,12 +55,12 @@ struct Log {
         in.compose(i, first, last, workspace);
         for (int k = K; k < Kp; ++k) workspace[k] = nothing();
         const double top = row_max(workspace, K);
-        if (!(top > nothing())) return {0.0, 0.0, false, false};
-        for (int k = 0; k < K; ++k) workspace[k] -= top;
-        const double sum = sum_exp(workspace, 0.0);  // the largest is exp(0)
-        return {top, sum, false, true};
+        if (!(top > nothing())) return {0.0, false, false};
+        take_out(top, workspace);
+        return {top, false, true};
     }
-    double local(const Probe& s, double*) const { return s.sum; }
+    // The sum of exp(psi), of which the largest is 1.
+    double local(const Probe& s, double* psi) const { return s.any ? sum_exp(psi, 0.0) : 0.0; }
     bool enter(const Probe&, const double* y, bool normalise, double* psi, double* out,
                Scale* scale) const {
         return absorb(psi, false, y, normalise, out, scale);
@@ -72,15 +78,23 @@ struct Log {
     void forward(const int64_t* edges, int rows, const double* const* x, double* const* y,
                  double*) {
         for (int m = 0; m < rows; ++m) {
+            if (e.forward) {
+                send_wide(e.forward, K, Kp, x[m], split_, y[m]);
+                continue;
+            }
             for (int k = 0; k < K; k += V::N) columns(edges[m], k, x[m], y[m]);
         }
     }
     // y(l) = log sum_k exp(t(l, k) + x(k))
     void backward(const int64_t* edges, int rows, const double* const* x, double* const* y) {
         for (int m = 0; m < rows; ++m) {
+            if (e.backward) {
+                send_wide(e.backward, K, Kp, x[m], split_, y[m]);
+                continue;
+            }
             for (int l = 0; l < K; ++l) {
-                const Row t = table_row(edges[m], l);
-                for (int k = 0; k < K; k += V::N) (scores(t, k) + values(x[m], k)).store(row + k);
+                const double* const t = table_row(edges[m], l);
+                for (int k = 0; k < K; k += V::N) (values(t, k) + values(x[m], k)).store(row + k);
                 y[m][l] = log_sum_exp(row);
             }
         }
@@ -101,14 +115,9 @@ struct Log {
     template <class S>
     bool absorb(const double* psi, bool, const double* y, bool normalise, double* out,
                 S* scale) const {
-        double top = nothing();
-        for (int k = 0; k < K; ++k) {
-            out[k] = psi[k] + y[k];
-            if (out[k] > top) top = out[k];
-        }
-        for (int k = K; k < Kp; ++k) out[k] = nothing();
+        const double top = add(psi, y, out);
         if (normalise && top > nothing()) {
-            for (int k = 0; k < K; ++k) out[k] -= top;
+            take_out(top, out);
             vs::add(scale, top);
         }
         return true;
@@ -121,10 +130,9 @@ struct Log {
         return true;
     }
     template <bool PART>
-    vs::Status marginal(const double* a, const double* b, Row p, double* mass,
+    vs::Status marginal(const double* a, const double* b, double* p, double* mass,
                         double* added) const {
-        for (int k = 0; k < K; ++k) row[k] = a[k] + b[k];
-        const Product<double> r = total(row);
+        const Product<double> r = product(a, b, row);
         const vs::Status status = massive(r, a, b, b);
         return status == vs::kOk ? divide(r, row, p, mass, added) : status;
     }
@@ -132,11 +140,10 @@ struct Log {
                                    bool normalise, double* product, double* out, bool* kept) const {
         double unused = 0.0;
         *kept = absorb(psi, false, b, normalise, out, &unused);
-        for (int k = 0; k < K; ++k) product[k] = a[k] + b[k];
-        return total(product);
+        return this->product(a, b, product);
     }
     Product<double> product(const double* a, const double* b, double* p) const {
-        for (int k = 0; k < K; ++k) p[k] = a[k] + b[k];
+        add(a, b, p);
         return total(p);
     }
     bool product_of(const double* psi, const double* const* m, int count, double* p,
@@ -176,18 +183,24 @@ struct Log {
         return r.sum > nothing() ? vs::kOk : vs::kInfeasible;
     }
     template <bool STREAM = false>
-    vs::Status divide(const Product<double>& r, const double* product, Row p, double* mass,
+    vs::Status divide(const Product<double>& r, const double* product, double* p, double* mass,
                       double*) const {
         *mass = r.sum;
         // A second normalisation removes the rounding of the first from the sum.
-        double sum = 0.0;
-        for (int k = 0; k < K; ++k) sum += edge_row[k] = std::exp(product[k] - r.sum);
-        for (int k = 0; k < K; ++k) put(p, k, edge_row[k] / sum);
+        V sums = V::set1(0.0);
+        for (int k = 0; k < K; k += V::N) {
+            const V x = exp_of(values(product, k) - V::set1(r.sum));
+            x.store(edge_row + k);
+            sums = sums + x;
+        }
+        const V sum = V::set1(sums.hsum());
+        int k = 0;
+        for (; k + V::N <= K; k += V::N) (V::load(edge_row + k) / sum).store(p + k);
+        if (k < K) (V::load(edge_row + k) / sum).store_part(p + k, K - k);
         return vs::kOk;
     }
     double peak(const Product<double>& r) const {  // as it is written
-        const double p = std::exp(r.max - r.sum);
-        return in.c.dtype == vs::kFloat32 ? static_cast<double>(static_cast<float>(p)) : p;
+        return std::exp(r.max - r.sum);
     }
     double log_sum(const double* a) const { return log_sum_exp(a); }
     double log_mass(double mass) const { return mass; }
@@ -210,20 +223,20 @@ struct Log {
         // Normalised by their own sum: where scores are huge, `mass` is rounded differently.
         double top = nothing();
         for (int l = 0; l < K; ++l) {
-            const Row t = table_row(edge, l);
+            const double* const t = table_row(edge, l);
             V most = V::set1(nothing());
-            for (int k = 0; k < K; k += V::N) most = V::max(most, scores(t, k) + values(gk, k));
+            for (int k = 0; k < K; k += V::N) most = V::max(most, values(t, k) + values(gk, k));
             top = std::fmax(top, most.hmax() + a[l]);
         }
         V sums = V::set1(0.0);
         for (int l = 0; l < K; ++l) {
             if (!(a[l] > nothing())) continue;
-            const Row t = table_row(edge, l);
+            const double* const t = table_row(edge, l);
             for (int k = 0; k < K; k += V::N) sums = sums + share(t, k, gk, a[l], top);
         }
         const V scale = V::set1(1.0 / sums.hsum());
         for (int l = 0; l < K; ++l) {
-            const Row t = table_row(edge, l);
+            const double* const t = table_row(edge, l);
             for (int k = 0; k < K; k += V::N) {
                 const V x = a[l] > nothing() ? share(t, k, gk, a[l], top) : V::set1(0.0);
                 (x * scale).store(edge_row + k);
@@ -236,16 +249,47 @@ struct Log {
 
   private:
     using V = Vec<double>;
+    double* split_ = nullptr;  // (2, Kp) of a message that goes through a wide table
+    // Beside the largest of a sum what is below exp(-60) of it changes no bit: exponentials are not
+    // made of vectors of nothing else. Scores that come here are far apart.
+    static constexpr double kFelt = -60.0;
 
-    // sum_k exp(x(k) - top), no x above top; what is less than exp(-690) counts as that.
+    // out = a + b; returns the largest.
+    double add(const double* a, const double* b, double* out) const {
+        V most = V::set1(nothing());
+        for (int k = 0; k < K; k += V::N) {
+            const V x = values(a, k) + values(b, k);
+            x.store(out + k);
+            most = V::max(most, x);
+        }
+        for (int k = (K + V::N - 1) / V::N * V::N; k < Kp; ++k) out[k] = nothing();
+        return most.hmax();
+    }
+    void take_out(double top, double* x) const {
+        for (int k = 0; k < K; k += V::N) (V::load(x + k) - V::set1(top)).store(x + k);
+    }
+    // exp(x) of any x <= 0, as small as a number can be.
+    static V exp_of(V x) {
+        constexpr double kNone = -746.0;
+        const unsigned least = x.ge(V::set1(ExpConst<double>::kLeast));
+        if (x.ge(V::set1(kNone)) == least) return exp_or_zero(x);
+        double part[V::N];
+        x.store(part);
+        for (double& y : part) y = std::exp(y);
+        return V::load(part);
+    }
+    // sum_k exp(x(k) - top), no x above top.
     double sum_exp(const double* x, double top) const {
         V sum = V::set1(0.0);
-        for (int k = 0; k < K; k += V::N) sum = sum + exp_shifted(values(x, k), V::set1(top));
+        for (int k = 0; k < K; k += V::N) {
+            const V z = values(x, k) - V::set1(top);
+            if (z.ge(V::set1(kFelt)) != 0) sum = sum + exp_or_zero(z);
+        }
         return sum.hsum();
     }
     // exp(t + g + a - top)
-    V share(Row t, int k, const double* g, double a, double top) const {
-        return exp_or_zero(((scores(t, k) + values(g, k)) + V::set1(a)) - V::set1(top));
+    V share(const double* t, int k, const double* g, double a, double top) const {
+        return exp_or_zero(((values(t, k) + values(g, k)) + V::set1(a)) - V::set1(top));
     }
     double log_sum_exp(const double* x) const {
         const double top = row_max(x, K);
@@ -255,11 +299,12 @@ struct Log {
         V top = V::set1(ExpConst<double>::kMostNegative), sum = V::set1(0.0);
         for (int l = 0; l < K; ++l) {
             if (!(x[l] > nothing())) continue;
-            top = V::max(top, V::set1(x[l]) + scores(table_row(edge, l), k));
+            top = V::max(top, V::set1(x[l]) + values(table_row(edge, l), k));
         }
         for (int l = 0; l < K; ++l) {
             if (!(x[l] > nothing())) continue;
-            sum = sum + exp_shifted(V::set1(x[l]) + scores(table_row(edge, l), k), top);
+            const V z = (V::set1(x[l]) + values(table_row(edge, l), k)) - top;
+            if (z.ge(V::set1(kFelt)) != 0) sum = sum + exp_or_zero(z);
         }
         double tops[V::N], sums[V::N];
         top.store(tops);
@@ -267,20 +312,12 @@ struct Log {
         const int width = K - k < V::N ? K - k : V::N;
         for (int r = 0; r < width; ++r) y[k + r] = tops[r] + std::log(sums[r]);
     }
-    Row table_row(int64_t edge, int l) const {
+    const double* table_row(int64_t edge, int l) const {
         return in.transition + ((in.c.per_edge ? edge : 0) * K + l) * K;
     }
     // V::N entries from k on, as doubles; -inf behind the last.
     V values(const double* x, int k) const {
         return k + V::N <= K ? V::load(x + k) : V::load_part(x + k, K - k, nothing());
-    }
-    V scores(Row t, int k) const {
-        if (!t.single) return values(reinterpret_cast<const double*>(t.at), k);
-        double wide[V::N];
-        for (int r = 0; r < V::N; ++r) {
-            wide[r] = k + r < K ? t[k + r] : nothing();
-        }
-        return V::load(wide);
     }
 };
 

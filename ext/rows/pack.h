@@ -135,10 +135,8 @@ static void pack(int compute, const vs::Chains* c, vs::Packing* p, int64_t l0, i
         pack_rows<float, double>(c, p, l0, l1, sums, findings, scratch);
     } else if (c->dtype == vs::kFloat64) {
         pack_rows<double, double>(c, p, l0, l1, sums, findings, scratch);
-    } else if (compute == vs::kFloat32) {
-        pack_rows<float, float>(c, p, l0, l1, sums, findings, scratch);
     } else {
-        pack_rows<double, float>(c, p, l0, l1, sums, findings, scratch);
+        pack_rows<float, float>(c, p, l0, l1, sums, findings, scratch);
     }
 }
 

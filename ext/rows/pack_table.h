@@ -21,33 +21,26 @@ struct Packing {
 // The arithmetics, from fast to wide: (compute, input) pairs.
 enum Arithmetic : int {
     kLinear32 = 0,  // float, float
-    kLinear64of32,  // double, float
     kLinear32of64,  // float, double: of exact passes for marginals, where that is asked for
     kLinear64,      // double, double
-    kLog,           // log domain, either
+    kLog,           // logarithms, double
 };
 inline bool is_log(int arithmetic) { return arithmetic == kLog; }
 inline bool is_single(int arithmetic) {
     return arithmetic == kLinear32 || arithmetic == kLinear32of64;
 }
-// Is float32 computed with, or written?
-inline bool meets_single(int arithmetic, int dtype) {
-    return is_single(arithmetic) || dtype == kFloat32;
-}
-// The arithmetics for a dtype, from fast to wide; returns how many. `narrow`: scores in float64
-// may be computed with in float32.
-inline int ladder(int dtype, bool narrow, int* out) {
-    if (dtype == kFloat64) {
-        int n = 0;
-        if (narrow) out[n++] = kLinear32of64;
-        out[n++] = kLinear64;
-        out[n++] = kLog;
+// Those for a dtype, from fast to wide; returns how many. What float32 cannot hold is asked again
+// in float64 (forest/in_double.h). `narrow`: scores in float64 may be computed with in float32.
+inline int arithmetics_of(int dtype, bool narrow, int* out) {
+    int n = 0;
+    if (dtype == kFloat32) {
+        out[n++] = kLinear32;
         return n;
     }
-    out[0] = kLinear32;
-    out[1] = kLinear64of32;
-    out[2] = kLog;
-    return 3;
+    if (narrow) out[n++] = kLinear32of64;
+    out[n++] = kLinear64;
+    out[n++] = kLog;
+    return n;
 }
 
 // A table as messages of the best configuration read it: in tiles, and where there are many labels
@@ -74,6 +67,10 @@ struct PackTable {
     // findings[l] is what row l holds (Packing::Finding).
     void (*pack)(int compute, const Chains* c, Packing* p, int64_t l0, int64_t l1, double* sums,
                  uint8_t* findings, Scratch* scratch);
+    // Rows [l0, l1) of a table for messages of logarithms: see wide_table.h. Each side takes 2 K
+    // rows of `stride` numbers.
+    void (*pack_wide)(const double* table, int64_t labels, int64_t l0, int64_t l1, double* forward,
+                      double* backward);
     // The scores themselves, of type `compute`, padded with -inf.
     void (*pack_scores)(int compute, const Chains* c, void* packed);
     // (stride,) the largest score of each column of a (K, K) table of type `dtype`, in `compute`.
