@@ -115,8 +115,15 @@ def as_reals(name: str, value: npt.ArrayLike) -> Array:
             f"{name} must hold real numbers, got an array of dtype {array.dtype}; "
             "convert it to float64 first"
         )
+    _require_copy(name, array, 8)
     with np.errstate(over="ignore"):  # a long double too large becomes inf, refused as such
         return array.astype(np.float64)
+
+
+def _require_copy(name: str, array: Array, size: int) -> None:
+    """Raise MemoryError where no machine has room for a copy of entries of `size` bytes."""
+    if math.prod(array.shape) > LARGEST_COUNT // size:
+        raise MemoryError(f"{name} has shape {array.shape}: a copy of so many numbers fits nowhere")
 
 
 def require_potentials(
@@ -167,6 +174,7 @@ def weighed(
     """Return what `as_potentials` does, and the largest finite magnitude."""
     array = value if _is_fit(value, dtype) else as_reals(name, value)
     if array.dtype != dtype or not array.flags.c_contiguous:
+        _require_copy(name, array, dtype.itemsize)
         array = np.asarray(array, dtype=dtype, order="C")  # which leaves a number without axes
     return array, require_potentials(name, array, None, most)
 

@@ -33,23 +33,37 @@ double wide(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch, Sum
                                : baseline::sum_projective<WideSums>(s, arcs, scratch, &never, sums);
 }
 
-// P(a and b) of pairs of one `a`: P(a) times P(b) where its word has no other head.
-void hold(const Sentence& s, const Pair* first, const Pair* last, double* out, double* scratch) {
+// P(a and b) of pairs of one `a`: P(a) times P(b) where its word has no other head. `p`: of all arcs
+// by themselves, (n + 1, n + 1).
+void hold(const Sentence& s, const double* p, const Pair* first, const Pair* last, double* out,
+          double* scratch) {
     const int64_t n = s.n, size = (n + 1) * (n + 1);
-    double *held = scratch, *p = held + size, *rest = p + size;
+    const auto of = [&](const double* table, int64_t h, int64_t m) { return table[h * (n + 1) + m]; };
     const int64_t head = first->head_a, modifier = first->modifier_a;
-    Arcs arcs;
-    arcs.marginal = p;
-    marginals(Kind::kTree, s, arcs, rest);
-    const double own = p[head * (n + 1) + modifier];
+    const double own = of(p, head, modifier);
+    bool open = false;
+    for (int64_t i = 0; i < last - first; ++i) {
+        // Of an arc that is never there, or of a word with another head, nothing is asked.
+        const Pair& q = first[i];
+        const bool same = q.modifier_b == modifier;
+        if (out[i] >= 0.0) continue;
+        if (own == 0.0 || same || of(p, q.head_b, q.modifier_b) == 0.0) {
+            out[i] = same && q.head_b == head ? own : 0.0;
+        } else {
+            open = true;
+        }
+    }
+    if (!open) return;
+    double *held = scratch, *with = held + size, *rest = with + size;
     std::copy(s.scores, s.scores + size, held);
     for (int64_t h = 0; h <= n; ++h) {
         if (h != head) held[h * (n + 1) + modifier] = -INFINITY;
     }
-    if (own > 0.0) marginals(Kind::kTree, {held, n, s.single_root}, arcs, rest);
-    for (; first < last; ++first, ++out) {
-        if (*out < 0.0)
-            *out = own > 0.0 ? own * p[first->head_b * (n + 1) + first->modifier_b] : 0.0;
+    Arcs arcs;
+    arcs.marginal = with;
+    marginals(Kind::kTree, {held, n, s.single_root}, arcs, rest);
+    for (int64_t i = 0; i < last - first; ++i) {
+        if (out[i] < 0.0) out[i] = own * of(with, first[i].head_b, first[i].modifier_b);
     }
 }
 
@@ -80,7 +94,7 @@ int64_t scratch_size(Kind kind, int64_t n) noexcept {
     if (kind == Kind::kProjective) return baseline::projective_scratch<WideSums>(n);
     const int64_t sums =
         std::max(baseline::tree_scratch<WideSums>(n), baseline::tree_scratch<Plain>(n));
-    const int64_t held = 2 * (n + 1) * (n + 1);  // see `hold`
+    const int64_t held = 3 * (n + 1) * (n + 1);  // see `joints` and `hold`
     return std::max(sums + held, 4 * (n + 1) * (n + 9) + 32);
 }
 
@@ -140,13 +154,22 @@ double joints(const Sentence& s, int64_t count, const Pair* pairs, double* out,
         std::fill(out, out + count, 0.0);
         return log_z;
     }
+    const double* p = nullptr;  // of all arcs, where a pair is lost
     for (int64_t i = 0, next = 0; i < count; i = next) {
         const auto other = [&](const Pair& q) {
             return q.head_a != pairs[i].head_a || q.modifier_a != pairs[i].modifier_a;
         };
         bool lost = false;
         for (next = i; next < count && !other(pairs[next]); ++next) lost |= out[next] < 0.0;
-        if (lost) hold(s, pairs + i, pairs + next, out + i, scratch);
+        if (!lost) continue;
+        double* const rest = scratch + (s.n + 1) * (s.n + 1);
+        if (!p) {
+            Arcs arcs;
+            arcs.marginal = scratch;
+            marginals(Kind::kTree, s, arcs, rest);
+            p = scratch;
+        }
+        hold(s, p, pairs + i, pairs + next, out + i, rest);
     }
     return log_z;
 }

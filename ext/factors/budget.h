@@ -1,8 +1,10 @@
 // At most so many of k inputs are on.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <new>
+#include <numeric>
 
 #include "core/problem.h"
 #include "core/wide.h"
@@ -28,19 +30,24 @@ class Budget final : public Inputs {
 
     double sums(const double* odds, double* ratio, double* scratch) const noexcept override {
         if (budget_ == k_) return free(odds, ratio, false);
-        double far = 0.0, total = 0.0;
+        double total = 0.0;
+        int64_t sized = 0;
         for (int64_t i = 0; i < k_; ++i) {
             const double size = std::fabs(odds[i]);
             if (size == INFINITY) continue;
-            far = std::max(far, size);
+            scratch[sized++] = size;
             total += size;
         }
         // Messages that grew round a cycle: beside the best configuration nothing is seen.
         if (total > kCarriedSum) return maxima(odds, ratio, scratch);
-        // Products of b odds; of k inputs (e k / b)^b sets of b can be chosen, at most.
+        // Products of b odds, the largest of all; of k inputs (e k / b)^b sets of b can be chosen.
         const auto most = static_cast<double>(budget_ + 1);
         const double sets = 1.0 + std::log(static_cast<double>(k_) / most);
-        return most * (far + sets) < kPlain ? sums_in<Plain>(odds, ratio, scratch)
+        const int64_t far = std::min(budget_ + 1, sized);
+        std::nth_element(scratch, scratch + (far > 0 ? far - 1 : 0), scratch + sized,
+                         std::greater<double>());
+        const double product = std::accumulate(scratch, scratch + far, 0.0);
+        return product + most * sets < kPlain ? sums_in<Plain>(odds, ratio, scratch)
                                             : sums_in<LinearWide>(odds, ratio, scratch);
     }
 

@@ -42,6 +42,7 @@ InDouble::InDouble(const Request& single, const std::vector<int64_t>& components
     find_rows();
     r_.components = &components_;
     r_.prepared = nullptr;
+    r_.narrow = false;
     r_.model.arrays.dtype = kFloat64;
     compose();
     copy_tables();

@@ -40,7 +40,7 @@ class PathRows {
         if (!buffer_) return;
         for (int r = 0; r < kMost + 4; ++r) d_.clear(buffer_ + r * Kp_);
         d_.ones(ones_);
-        ok = true;
+        ok = d_.open(scratch_);
     }
     bool ok = false;
 

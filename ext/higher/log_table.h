@@ -15,6 +15,9 @@
 namespace vs::higher {
 
 constexpr double kTiny = 1e-250;
+// Beside the largest term of a sum what is below exp(kFelt) of it changes no bit. Where terms are
+// taken one by one most are.
+constexpr double kFelt = -60.0;
 
 // log of the sum of exp of x (n,), entries `step` apart.
 inline double log_sum(const double* x, int64_t n, int64_t step = 1) {
@@ -22,7 +25,10 @@ inline double log_sum(const double* x, int64_t n, int64_t step = 1) {
     for (int64_t i = 0; i < n; ++i) most = std::max(most, x[i * step]);
     if (most == kNever) return most;
     double sum = 0.0;
-    for (int64_t i = 0; i < n; ++i) sum += std::exp(x[i * step] - most);
+    for (int64_t i = 0; i < n; ++i) {
+        const double z = x[i * step] - most;
+        if (z > kFelt) sum += std::exp(z);
+    }
     return most + std::log(sum);
 }
 
@@ -34,9 +40,11 @@ inline double entropy_of(const double* x, const double* more, int64_t n) {
     double sum = 0.0, less = 0.0;
     for (int64_t i = 0; i < n; ++i) {
         if (x[i] == kNever) continue;
-        const double w = std::exp(x[i] - most);
+        const double z = x[i] - most;
+        if (!(z > kFelt)) continue;
+        const double w = std::exp(z);
         sum += w;
-        less += w * (x[i] - most - more[i]);
+        less += w * (z - more[i]);
     }
     return std::log(sum) - less / sum;
 }
@@ -70,13 +78,15 @@ class LogTable {
             const double* row = packed_.data() + b * k_;
             for (int64_t t = 0; t < k_; ++t) out[t] += w * row[t];
         }
-        for (int64_t t = 0; t < k_; ++t) {
-            if (out[t] >= kTiny) {
-                out[t] = std::log(out[t]) + most + shift_;
-                continue;
+        for (int64_t t = 0; t < k_; t += kBlock) {
+            const int64_t n = std::min(kBlock, k_ - t);
+            const bool far = std::any_of(out + t, out + t + n, [](double y) { return y < kTiny; });
+            double own[kBlock];
+            if (far) term_by_term(x, t, n, own);
+            for (int64_t j = 0; j < n; ++j) {
+                double& y = out[t + j];
+                y = y >= kTiny ? std::log(y) + most + shift_ : own[j];
             }
-            for (int64_t b = 0; b < k_; ++b) work[b] = x[b] + at(b, t);
-            out[t] = log_sum(work, k_);
         }
     }
 
@@ -145,6 +155,28 @@ class LogTable {
     }
 
   private:
+    static constexpr int64_t kBlock = 16;  // neighbours in a row, two lines of a cache
+
+    // out(j) = log sum_b exp(x(b) + score(b, first + j)), j < n.
+    void term_by_term(const double* x, int64_t first, int64_t n, double* out) const {
+        double most[kBlock], sum[kBlock];
+        std::fill(most, most + kBlock, kNever);
+        std::fill(sum, sum + kBlock, 0.0);
+        for (int64_t b = 0; b < k_; ++b) {
+            const double* row = score_ + b * stride_ + first;
+            for (int64_t j = 0; j < n; ++j) most[j] = std::max(most[j], x[b] + row[j]);
+        }
+        for (int64_t b = 0; b < k_; ++b) {
+            const double* row = score_ + b * stride_ + first;
+            for (int64_t j = 0; j < n; ++j) {
+                const double z = x[b] + row[j] - most[j];  // NaN: nothing is left of this sum
+                if (z > kFelt) sum[j] += std::exp(z);
+            }
+        }
+        for (int64_t j = 0; j < n; ++j) {
+            out[j] = most[j] == kNever ? kNever : most[j] + std::log(sum[j]);
+        }
+    }
     size_t at_pair(int64_t b, int64_t t) const { return static_cast<size_t>(b * k_ + t); }
     // exp(x - its largest entry), which is returned.
     double spread(const double* x, double* work) const {

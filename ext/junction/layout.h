@@ -145,6 +145,7 @@ struct TableLayout {
     int width = 0;             // variables of the largest clique (by number), minus one
     double flops = 0.0;        // multiplications and additions of one propagation
     double bytes = 0.0;        // everything that a propagation keeps
+    bool addressable = true;   // offsets in all tables have 32 bits
     double nanoseconds = 0.0;  // of a first question on one thread, estimated
 };
 

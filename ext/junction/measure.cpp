@@ -1,5 +1,7 @@
 // How large everything is: cliques, their static tables, tiles and messages.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "junction/planner.h"
 
@@ -41,8 +43,9 @@ struct FactorLists {
 
 // Adds the memory of a clique's tables, and the operations of its rows.
 void account(const CliqueLayout& l, TableLayout* out) {
-    double operands = 1.0;
+    double operands = 1.0, largest = 0.0;
     for (const Static& s : l.statics) {
+        largest = std::max(largest, static_cast<double>(s.view.size));
         out->bytes += 8.0 * static_cast<double>(s.view.size) + 4.0 * static_cast<double>(l.rows);
         operands += 1.0;
     }
@@ -50,6 +53,9 @@ void account(const CliqueLayout& l, TableLayout* out) {
     const double up = static_cast<double>(l.message.size);
     out->bytes += 3.0 * 8.0 * up + 4.0 * static_cast<double>(l.rows);
     if (!l.up.direct) out->bytes += 2.0 * 8.0 * static_cast<double>(l.up.size);
+    largest = std::max({largest, up, static_cast<double>(l.up.size)});
+    constexpr double kMostOffsets = std::numeric_limits<int32_t>::max();
+    out->addressable = out->addressable && largest <= kMostOffsets;
     for (const Child& k : l.children) operands += k.into < 0;
     out->flops += l.size * (2.0 * operands + 1.0);
 }

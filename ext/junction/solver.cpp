@@ -172,6 +172,7 @@ void Solver::release() {
 
 Status Solver::complete_once(int threads, Control* control) {
     if (complete_) return kOk;
+    if (!layout_.addressable) throw std::bad_alloc();  // tables of 16 GB and more
     const Status s =
         junction::complete(domains_, tree_, &layout_, &queries_, pool(), threads, control);
     if (s == kOk && asks_factors_) locate_factors(g_, domains_, layout_, &queries_);

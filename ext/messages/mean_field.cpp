@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <new>
 
 #include "messages/network.h"
 
@@ -122,13 +124,18 @@ struct Network::Bounds {
     const double *local, *lanes;
     double* q;
     int64_t entries;
-    double value[kStarts], scale[kStarts];
+    double value[kStarts] = {}, scale[kStarts] = {};
+    std::atomic<bool> failed{false};  // no memory
 
     static void task(void* context, int64_t s, int) {
         Bounds& b = *static_cast<Bounds*>(context);
         double* out = b.q + s * b.entries;
         for (int64_t i = 0; i < b.entries; ++i) out[i] = b.lanes[i * kStarts + s];
-        b.l->product_bound(b.local, out, &b.value[s], &b.scale[s]);
+        try {
+            b.l->product_bound(b.local, out, &b.value[s], &b.scale[s]);
+        } catch (const std::bad_alloc&) {  // must not leave a worker of the pool
+            b.failed.store(true);
+        }
     }
 };
 
@@ -209,8 +216,9 @@ Status Network::mean_field(const double* local, int64_t starts, int64_t max_iter
             control->done.store(i + 1);
         }
         // The bounds of the starts are compared: all have to be there.
-        Bounds bounds{this, local, lanes.data(), q + group * entries, entries, {}, {}};
+        Bounds bounds{this, local, lanes.data(), q + group * entries, entries};
         g_pool->run_plan(Plan("bounds", here), Bounds::task, &bounds, threads, control);
+        if (bounds.failed.load()) throw std::bad_alloc();
         if (control->stop.load() || cancelled(control)) return kCancelled;
         for (int64_t s = 0; s < here; ++s) {
             if (*best >= 0 && !(bounds.value[s] > *bound)) continue;

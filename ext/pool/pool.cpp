@@ -284,13 +284,23 @@ class Pool {
             threads_ = worker;
         }
     }
+    // What a thread needs to throw is made when it first does: then there may be no memory, which
+    // would end the process. Until there is some, others do its work.
+    static bool can_throw() {
+        void* const probe = std::malloc(std::size_t{64} << 10);
+        if (!probe) return false;
+        std::free(probe);
+        (void)std::uncaught_exceptions();
+        return true;
+    }
     void loop(int worker, uint64_t seen) {
-        for (;;) {
+        for (bool ready = false;;) {
             wait(seen);
             seen = epoch_.load();
             active_.fetch_add(1);
             RunningPlan* job = job_.load();
-            if (job && worker < job->threads) job->work(worker, false);
+            ready = ready || can_throw();
+            if (job && ready && worker < job->threads) job->work(worker, false);
             active_.fetch_sub(1);
         }
     }

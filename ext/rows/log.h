@@ -78,20 +78,14 @@ struct Log {
     void forward(const int64_t* edges, int rows, const double* const* x, double* const* y,
                  double*) {
         for (int m = 0; m < rows; ++m) {
-            if (e.forward) {
-                send_wide(e.forward, K, Kp, x[m], split_, y[m]);
-                continue;
-            }
+            if (e.forward && send_wide(e.forward, K, Kp, x[m], split_, y[m])) continue;
             for (int k = 0; k < K; k += V::N) columns(edges[m], k, x[m], y[m]);
         }
     }
     // y(l) = log sum_k exp(t(l, k) + x(k))
     void backward(const int64_t* edges, int rows, const double* const* x, double* const* y) {
         for (int m = 0; m < rows; ++m) {
-            if (e.backward) {
-                send_wide(e.backward, K, Kp, x[m], split_, y[m]);
-                continue;
-            }
+            if (e.backward && send_wide(e.backward, K, Kp, x[m], split_, y[m])) continue;
             for (int l = 0; l < K; ++l) {
                 const double* const t = table_row(edges[m], l);
                 for (int k = 0; k < K; k += V::N) (values(t, k) + values(x[m], k)).store(row + k);

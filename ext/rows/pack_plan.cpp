@@ -17,8 +17,8 @@ struct PackJob {
     Scratch* scratch;
 };
 
-// Labels up to which a table for messages of logarithms is made: it takes twice the memory of one
-// for linear messages.
+// Labels up to which a table for messages of logarithms is made: it takes three times the memory of
+// one for linear messages.
 constexpr int64_t kMostWide = 1024;
 
 void pack_piece(void* context, int64_t piece, int worker) {
@@ -26,10 +26,12 @@ void pack_piece(void* context, int64_t piece, int worker) {
     const int64_t first = piece * j.rows;
     const int64_t last = std::min(first + j.rows, j.chains->n_labels);
     if (j.wide) {
-        return j.table->pack_wide(static_cast<const double*>(j.chains->transition),
-                                  j.chains->n_labels, first, last,
-                                  static_cast<double*>(j.packing->forward),
-                                  static_cast<double*>(j.packing->backward));
+        const bool fits = j.table->pack_wide(static_cast<const double*>(j.chains->transition),
+                                             j.chains->n_labels, first, last,
+                                             static_cast<double*>(j.packing->forward),
+                                             static_cast<double*>(j.packing->backward));
+        std::fill(j.findings + first, j.findings + last, uint8_t{!fits});
+        return;
     }
     j.table->pack(j.compute, j.chains, j.packing, first, last, j.sums, j.findings,
                   &j.scratch[worker]);
@@ -51,7 +53,7 @@ bool pack_table(const PackTable& table, const PoolApi& pool, const Chains& c, in
     const int64_t bytes = compute == kFloat32 ? 4 : 8;
     int64_t stride, size;
     table.layout(compute, c.n_labels, &stride, &size);
-    if (wide) size = 2 * c.n_labels * stride;
+    if (wide) size = 3 * c.n_labels * stride;
     Scratch& s = workspace;
     out->forward = s.take(size * bytes + 64);
     out->backward = s.take(size * bytes + 64);
@@ -67,7 +69,11 @@ bool pack_table(const PackTable& table, const PoolApi& pool, const Chains& c, in
     while (job.rows * c.n_labels < 16384) job.rows *= 2;
     const Plan plan("pack", (c.n_labels + job.rows - 1) / job.rows);
     pool.run_plan(plan, pack_piece, &job, threads, control);
-    if (wide) return true;
+    if (wide) {
+        const bool fits = std::all_of(findings, findings + c.n_labels, [](uint8_t f) { return !f; });
+        if (!fits) out->forward = out->backward = nullptr;
+        return true;
+    }
     uint8_t found = 0;
     for (int64_t l = 0; l < c.n_labels; ++l) found |= findings[l];
     if (found & Packing::kNotPacked) return false;

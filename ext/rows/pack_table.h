@@ -67,9 +67,9 @@ struct PackTable {
     // findings[l] is what row l holds (Packing::Finding).
     void (*pack)(int compute, const Chains* c, Packing* p, int64_t l0, int64_t l1, double* sums,
                  uint8_t* findings, Scratch* scratch);
-    // Rows [l0, l1) of a table for messages of logarithms: see wide_table.h. Each side takes 2 K
-    // rows of `stride` numbers.
-    void (*pack_wide)(const double* table, int64_t labels, int64_t l0, int64_t l1, double* forward,
+    // Rows [l0, l1) of a table for messages of logarithms: see wide_table.h. Each side takes 3 K
+    // rows of `stride` numbers. False: its scores are too large.
+    bool (*pack_wide)(const double* table, int64_t labels, int64_t l0, int64_t l1, double* forward,
                       double* backward);
     // The scores themselves, of type `compute`, padded with -inf.
     void (*pack_scores)(int compute, const Chains* c, void* packed);

@@ -1,9 +1,10 @@
 // Messages of numbers that are far apart, in linear arithmetic: each number is m 2^e, and
 //
-//   2^E(k) y(k) = sum_l m(l) M(l, k) 2^(e(l) + N(l, k) - E(k)),   E(k) = max_l e(l) + N(l, k),
+//   y(k) = top(k) + log sum_l exp(x(l) + t(l, k) - top(k)),   top(k) = max_l x(l) + t(l, k),
+//   exp(x + t - top) = m(x) m(t) / m(top) 2^(e(x) + e(t) - e(top)),
 //
-// M 2^N the exponentials of a table, made once. What goes in and what comes out are logarithms: a
-// message takes K of them, and K exponentials, in place of K^2.
+// m and e of a table made once. What goes in and what comes out are logarithms: a message takes K
+// of them, and 2 K exponentials, in place of K^2.
 #pragma once
 
 #include "rows/rows.h"
@@ -15,35 +16,37 @@ namespace VS_NS {
 
 // Exponents are whole numbers in doubles. A number that is 0 has kNoExponent, far below all.
 constexpr double kNoExponent = -1e300;
+// Magnitudes up to which nothing is lost where e ln 2 is taken out of a logarithm: with a fused
+// multiply-add more than there are digits behind the point for.
+constexpr double kMostSplit =
+    VS_LEVEL == VS_LEVEL_SCALAR || VS_LEVEL == VS_LEVEL_V2 ? 5e5 : 1e12;
 
-// exp(x) = m 2^e. Where x is so large that it has no fraction, m is 1.
+// exp(x) = m 2^e, m within a factor of sqrt 2 of 1; 0 of -inf. |x| up to kMostSplit.
 VS_INLINE void split_exp(Vec<double> x, Vec<double>* m, Vec<double>* e) {
     using V = Vec<double>;
     using C = ExpConst<double>;
-    const V alive = V::set1(C::kMostNegative), one = V::set1(1.0), log2e = V::set1(C::kLog2e);
-    const V z = V::where_ge(x, alive, x);
-    const V first = V::round(z * log2e);
-    V r = V::fma(first, V::set1(-C::kLn2), z);
-    r = V::fma(first, V::set1(-C::kLn2Rest), r);
-    const V more = V::round(r * log2e);  // of a product that was rounded
-    r = V::fma(more, V::set1(-C::kLn2), r);
-    r = V::where_ge(r, V::set1(-1.0), V::where_ge(one, r, r));
+    const V alive = V::set1(C::kMostNegative), z = V::where_ge(x, alive, x);
+    const V n = V::round(z * V::set1(C::kLog2e));
+    const V r = V::fma(n, V::set1(-C::kLn2Lo), V::fma(n, V::set1(-C::kLn2Hi), z));
     *m = V::where_ge(x, alive, exp_poly(r));
-    *e = V::where_ge(x, alive, first + more) +
-         V::where_ge(V::set1(-INFINITY), x, V::set1(kNoExponent));
+    *e = n + V::where_ge(V::set1(-INFINITY), x, V::set1(kNoExponent));
 }
 
-// log(x) + e ln 2 for x >= 0 that are normal numbers or 0. x = 2^q (1 + f), 1 + f within a factor
-// of sqrt 2 of 1, s = f / (2 + f): log(1 + f) = 2 s + s^3 (2/3 + 2/5 s^2 + ...), the series fitted
-// with an error below 2^-58. Exact where x is 1.
-VS_INLINE Vec<double> log_wide(Vec<double> x, Vec<double> e) {
+// log(x) of normal numbers, -inf of 0. x = 2^q (1 + f), 1 + f within a factor of sqrt 2 of 1,
+// s = f / (2 + f): log(1 + f) = 2 s + s^3 (2/3 + 2/5 s^2 + ...), the series fitted with an error
+// below 2^-58. Exact where x is 1.
+VS_INLINE Vec<double> log_normal(Vec<double> x) {
     using V = Vec<double>;
     const V one = V::set1(1.0), half = V::set1(0.5), zero = V::set1(0.0);
-    const V at = V::max(x, V::set1(1e-300)), by = at.over_power(), u = at * by;
+    double part[V::N], q[V::N];
+    V::max(x, V::set1(1e-300)).store(part);
+    for (int r = 0; r < V::N; ++r) {
+        const int own = exponent_of(part[r]);
+        q[r] = static_cast<double>(own);
+        part[r] *= power_of_two(-own, 0.0);
+    }
+    const V u = V::load(part);
     const V high = V::where_ge(u, V::set1(1.4142135623730951), one);
-    double q[V::N];
-    by.store(q);
-    for (double& n : q) n = static_cast<double>(-exponent_of(n));
     const V f = V::fma(high * half, zero - u, u) - one;
     const V s = f / (f + one + one), z = s * s, square = half * f * f;
     V p = V::set1(0.1479819860511658591);
@@ -53,93 +56,108 @@ VS_INLINE Vec<double> log_wide(Vec<double> x, Vec<double> e) {
     p = V::fma(p, z, V::set1(0.2857142874366239149));
     p = V::fma(p, z, V::set1(0.3999999999940941908));
     p = V::fma(p, z, V::set1(0.6666666666666735130));
-    const V own = f - (square - s * (square + p * z)), n = V::load(q) + high + e;
-    const V y = V::fma(n, V::set1(ExpConst<double>::kLn2),
-                       V::fma(n, V::set1(ExpConst<double>::kLn2Rest), own));
+    const V own = f - (square - s * (square + p * z)), n = V::load(q) + high;
+    const V y = V::fma(n, V::set1(ExpConst<double>::kLn2Hi),
+                       V::fma(n, V::set1(ExpConst<double>::kLn2Lo), own));
     return V::where_positive(x, x, y) + V::where_ge(zero, x, V::set1(-INFINITY));
 }
 
-// Rows [l0, l1) of a table (K, K): `forward` has M and N of row l, Kp numbers each, `backward`
-// those of column l.
-static void pack_wide(const double* table, int64_t labels, int64_t l0, int64_t l1,
+// Rows [l0, l1) of a table (K, K): `forward` has t, m and e of row l, Kp numbers each, `backward`
+// those of column l. False where a score is too large.
+static bool pack_wide(const double* table, int64_t labels, int64_t l0, int64_t l1,
                       double* forward, double* backward) {
     using V = Vec<double>;
     const int64_t K = labels, Kp = Tiling<double>(labels).Kp;
+    V most = V::set1(0.0);
     for (int64_t l = l0; l < l1; ++l) {
-        const double* const t = table + l * K;
-        double* const row = forward + 2 * l * Kp;
+        const double* const from = table + l * K;
+        double* const row = forward + 3 * l * Kp;
         for (int64_t k = 0; k < Kp; k += V::N) {
-            const int left = static_cast<int>(k < K ? (K - k < V::N ? K - k : V::N) : 0);
+            const int left = static_cast<int>(K - k < V::N ? K - k : V::N);
+            const V t = V::load_part(from + k, left, -INFINITY);
+            const V finite = V::where_ge(t, V::set1(ExpConst<double>::kMostNegative), t);
+            most = V::max(most, V::max(finite, V::set1(0.0) - finite));
             V m, e;
-            split_exp(V::load_part(t + (left > 0 ? k : 0), left, -INFINITY), &m, &e);
-            m.store(row + k);
-            e.store(row + Kp + k);
+            split_exp(t, &m, &e);
+            t.store(row + k);
+            m.store(row + Kp + k);
+            e.store(row + 2 * Kp + k);
         }
         for (int64_t k = 0; k < K; ++k) {
-            backward[2 * k * Kp + l] = row[k];
-            backward[2 * k * Kp + Kp + l] = row[Kp + k];
-        }
-        for (int64_t i = K; l == K - 1 && i < Kp; ++i) {
-            for (int64_t k = 0; k < K; ++k) {
-                backward[2 * k * Kp + i] = 0.0;
-                backward[2 * k * Kp + Kp + i] = kNoExponent;
+            for (int64_t i = 0; i < 3; ++i) {
+                double* const to = backward + (3 * k + i) * Kp;
+                to[l] = row[i * Kp + k];
+                for (int64_t j = K; l == K - 1 && j < Kp; ++j) {
+                    to[j] = i == 0 ? -INFINITY : i == 1 ? 0.0 : kNoExponent;
+                }
             }
         }
     }
+    return most.hmax() <= kMostSplit;
 }
 
-// NV vectors of y, from k on. m, e: (K,) of the message that comes in.
+// NV vectors of y, from k on. x, m, e: (K,) of the message that comes in.
 template <int NV>
-static VS_INLINE void wide_columns(const double* table, int K, int64_t Kp, const double* m,
-                                   const double* e, double* y) {
+static VS_INLINE void wide_columns(const double* table, int K, int64_t Kp, const double* x,
+                                   const double* m, const double* e, double* y) {
     using V = Vec<double>;
-    // Beside the largest term of a sum nothing below this changes a bit.
-    const V least = V::set1(-1000.0), one = V::set1(1.0);
-    V top[NV], sum[NV];
-    each<NV>([&](auto j) VS_INLINE_LAMBDA {
-        top[j] = V::set1(2.0 * kNoExponent);
-        sum[j] = V::set1(0.0);
-    });
+    // Beside the largest term of a sum, whose n is 1 at most, nothing below the least changes a bit.
+    const V least = V::set1(-1000.0), highest = V::set1(8.0), one = V::set1(1.0);
+    V top[NV], low[NV], from[NV], sum[NV];  // low 2^from = exp(top)
+    each<NV>([&](auto j) VS_INLINE_LAMBDA { top[j] = V::set1(-INFINITY); });
     for (int l = 0; l < K; ++l) {
         if (!(m[l] > 0.0)) continue;
-        const double* const row = table + 2 * l * Kp + Kp;
-        const V own = V::set1(e[l]);
+        const double* const row = table + 3 * l * Kp;
+        const V own = V::set1(x[l]);
         each<NV>([&](auto j) VS_INLINE_LAMBDA {
             top[j] = V::max(top[j], own + V::load(row + j * V::N));
         });
     }
+    each<NV>([&](auto j) VS_INLINE_LAMBDA {
+        split_exp(top[j], &low[j], &from[j]);
+        sum[j] = V::set1(0.0);
+    });
     for (int l = 0; l < K; ++l) {
         if (!(m[l] > 0.0)) continue;
-        const double* const row = table + 2 * l * Kp;
+        const double* const row = table + 3 * l * Kp + Kp;
         const V own = V::set1(e[l]), share = V::set1(m[l]);
         each<NV>([&](auto j) VS_INLINE_LAMBDA {
-            const V n = V::max(own + V::load(row + Kp + j * V::N) - top[j], least);
-            sum[j] = V::fma(V::scale2(one, n), share * V::load(row + j * V::N), sum[j]);
+            const V n = own + V::load(row + Kp + j * V::N) - from[j];
+            const V power = V::scale2(one, V::min(V::max(n, least), highest));
+            sum[j] = V::fma(power, share * V::load(row + j * V::N), sum[j]);
         });
     }
-    each<NV>([&](auto j) VS_INLINE_LAMBDA { log_wide(sum[j], top[j]).store(y + j * V::N); });
+    each<NV>([&](auto j) VS_INLINE_LAMBDA {
+        const V part = log_normal(sum[j] / V::max(low[j], V::set1(0.5)));  // 0 where all are
+        (top[j] + part).store(y + j * V::N);
+    });
 }
 
-// y(k) = log sum_l exp(x(l)) M(l, k) 2^N(l, k); `split`: 2 Kp numbers of workspace.
-static void send_wide(const double* table, int K, int64_t Kp, const double* x, double* split,
+// y(k) = log sum_l exp(x(l) + t(l, k)); `split`: 2 Kp numbers of workspace. False, and nothing is
+// done, where x has numbers too large.
+static bool send_wide(const double* table, int K, int64_t Kp, const double* x, double* split,
                       double* y) {
     using V = Vec<double>;
+    V most = V::set1(0.0);
     for (int k = 0; k < K; k += V::N) {
-        const int left = K - k < V::N ? K - k : V::N;
+        const V v = V::load_part(x + k, K - k < V::N ? K - k : V::N, -INFINITY);
+        const V finite = V::where_ge(v, V::set1(ExpConst<double>::kMostNegative), v);
+        most = V::max(most, V::max(finite, V::set1(0.0) - finite));
         V m, e;
-        split_exp(V::load_part(x + k, left, -INFINITY), &m, &e);
+        split_exp(v, &m, &e);
         m.store(split + k);
         e.store(split + Kp + k);
     }
+    if (!(most.hmax() <= kMostSplit)) return false;
+    const double *const m = split, *const e = split + Kp;
     int k = 0;
-    for (; k + 3 * V::N < K; k += 4 * V::N) {
-        wide_columns<4>(table + k, K, Kp, split, split + Kp, y + k);
-    }
+    for (; k + 3 * V::N < K; k += 4 * V::N) wide_columns<4>(table + k, K, Kp, x, m, e, y + k);
     if (k + V::N < K) {
-        wide_columns<2>(table + k, K, Kp, split, split + Kp, y + k);
+        wide_columns<2>(table + k, K, Kp, x, m, e, y + k);
         k += 2 * V::N;
     }
-    if (k < K) wide_columns<1>(table + k, K, Kp, split, split + Kp, y + k);
+    if (k < K) wide_columns<1>(table + k, K, Kp, x, m, e, y + k);
+    return true;
 }
 
 }  // namespace VS_NS

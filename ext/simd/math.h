@@ -18,8 +18,6 @@ struct ExpConst<double> {
     static constexpr double kLog2e = 1.442695040888963407;
     static constexpr double kLn2Hi = 0.693147180369123816490;
     static constexpr double kLn2Lo = 1.908214929270587816e-10;
-    // The double next to ln 2, and what it lacks.
-    static constexpr double kLn2 = 0.693147180559945309417, kLn2Rest = 2.319046813846299558e-17;
     static constexpr double kMostNegative = -1.7976931348623157e308;
 };
 

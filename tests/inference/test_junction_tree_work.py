@@ -356,3 +356,79 @@ def test_many_factors_of_one_clique(n: int, rng: np.random.Generator) -> None:
     for v in range(3):
         others = tuple(u for u in range(3) if u != v)
         np.testing.assert_allclose(r.marginals[v], p.sum(axis=others), atol=1e-10)
+
+
+def _features(k: int = 50, each: int = 20) -> vs.FactorGraph:
+    """Features of one state each over the same pairs: every one becomes a whole table."""
+    rng = np.random.default_rng(0)
+    graph = vs.FactorGraph([k] * 4)
+    pairs = np.repeat([[0, 1], [1, 2], [2, 3], [0, 3]], each, axis=0)
+    states = rng.integers(0, k, pairs.shape)
+    graph.add_features(vs.factors.Features(pairs, rng.normal(size=len(pairs)), assignments=states))
+    return graph
+
+
+def test_tables_of_features_count_as_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, tables = _features(), 80 * 8 * 50**2
+    whole = vs.JunctionTree(graph)
+    few = vs.JunctionTree(_features(each=1))
+    assert few.memory + 70 * 8 * 50**2 < whole.memory < few.memory + tables
+    exact = vs.infer(graph, memory_limit=whole.memory)
+    assert exact.method == "junction_tree"
+    assert exact.log_z == vs.infer(graph).log_z
+    divided = vs.JunctionTree(graph, memory_limit=whole.memory - 1).divide()
+    assert divided.slices > 1
+    assert tables < divided.memory < whole.memory
+    words = (
+        r"tables to be made of 80 factors need 1.6e\+06 bytes, above memory_limit=1.6e\+06 bytes"
+    )
+    made = []
+    monkeypatch.setattr(vs.factors.Features, "stack", lambda *_: made.append(1))
+    for ask in (
+        vs.JunctionTree,
+        vs.decode,
+        lambda g, **more: vs.sample(g, 1, 0, **more),
+        lambda g, **more: vs.log_prob(g, [0] * 4, **more),
+    ):
+        with pytest.raises(vs.MemoryLimitError, match=words):
+            ask(_features(), memory_limit=tables - 1)
+    with pytest.raises(vs.MemoryLimitError, match=words):
+        vs.infer(_features(), zeta=0.9, memory_limit=tables - 1)
+    assert not made
+    monkeypatch.undo()
+    found = vs.infer(_features(), memory_limit=tables - 1)
+    assert found.method == "bp"
+    assert "tables to be made of 80 factors" in found.reason
+
+
+def test_a_refusal_says_how_much_of_it_are_tables() -> None:
+    tree = vs.JunctionTree(_features(), memory_limit=80 * 8 * 50**2)
+    with pytest.raises(
+        vs.MemoryLimitError, match=r"made of 80 factors take 1.6e\+06 bytes .* of it"
+    ):
+        tree.infer()
+
+
+def test_no_memory_for_tables_names_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking(self: object, cards: object) -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(vs.factors.Features, "stack", lacking)
+    for method in ("auto", "bp"):
+        with pytest.raises(
+            vs.MemoryLimitError, match=r"no room; .* of 80 factors need 1.6e\+06 byt"
+        ):
+            vs.infer(_features(), method=method)
+
+
+def test_a_limit_above_the_default_is_one_for_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = vs.infer(_features())
+    monkeypatch.setattr("valuesparse.inference._memory.default_memory_limit", lambda: 10**6)
+    with pytest.raises(vs.MemoryLimitError, match="half of what the machine has"):
+        vs.log_prob(_features(), [0] * 4)
+    more = {"memory_limit": 10**8}
+    assert vs.infer(_features(), **more).log_z == exact.log_z
+    assert vs.infer(_features(), method="bp", **more).method == "bp"
+    assert vs.decode(_features(), **more).states.shape == (4,)
+    assert vs.decode(_features(), method="bp", **more).states.shape == (4,)
+    assert vs.log_prob(_features(), [0] * 4, **more) < 0.0

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from checks import assert_same_bits
 
 import valuesparse as vs
+from valuesparse.inference import _longer as longer
 
 LENGTHS = [4, 0, 1, 7, 2, 9]
 
@@ -101,6 +103,27 @@ def test_blocks_come_from_many_groups_of_sequences() -> None:
     np.testing.assert_array_equal(np.concatenate(parts), r.pairwise())
 
 
+def test_partial_sums_of_expected_counts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(7)
+    k, n = 24, 16
+    model = vs.Chain(
+        rng.normal(size=(3 * n, k)), rng.normal(size=(k, k, k)), np.full(n, 3), order=2
+    )
+    r = vs.infer(model)
+    whole = r.expectations()
+    for numbers, most in ((3 * k**3, 3), (1, 1)):
+        monkeypatch.setattr(longer, "_CHUNK_NUMBERS", numbers)
+        tracemalloc.start()
+        try:
+            some = r.expectations(threads=3)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 8 * k**3 * (most + 1.5)
+        np.testing.assert_allclose(some, whole, rtol=1e-13)
+        assert_same_bits(some, r.expectations(threads=1))
+
+
 @pytest.mark.parametrize("lengths", [[], [0, 0], [1, 1]])
 def test_nothing_is_fine(lengths: list[int]) -> None:
     u = np.zeros((sum(lengths), 2))
@@ -113,6 +136,7 @@ def test_nothing_is_fine(lengths: list[int]) -> None:
         assert r.sparse().shape == (len(u), 2)
         if isinstance(model, vs.SecondOrderChain):
             assert r.pairwise().shape == r.pairwise(slice(1)).shape == (0, 2, 2)
+            assert r.expectations().tolist() == np.zeros((2, 2, 2)).tolist()
             assert list(r.iter_pairwise()) == []
 
 
@@ -162,3 +186,13 @@ def test_what_is_not_proved_is_refused() -> None:
             r.nothing  # noqa: B018
         for found in (pickle.loads(pickle.dumps(r)), copy.deepcopy(r)):
             np.testing.assert_array_equal(found.top(2)[0], r.top(2)[0])
+
+
+@pytest.mark.parametrize("longest", [2**40, 2**62])
+def test_segments_that_fit_nowhere(longest: int) -> None:
+    chain = vs.SegmentChain(np.zeros((40, 3)), np.zeros((3, 3)), [30, 10], max_length=longest)
+    words = rf"segments\(\) has shape \(40, {longest}, 3\): .*; max_length=30 is the same model"
+    with pytest.raises(MemoryError, match=words):
+        vs.infer(chain).segments()
+    same = vs.SegmentChain(np.zeros((40, 3)), np.zeros((3, 3)), [30, 10], max_length=30)
+    assert vs.infer(same).segments().shape == (40, 30, 3)

@@ -243,6 +243,17 @@ def test_numbers_of_any_size(scale: float) -> None:
             np.testing.assert_allclose(p[row], q, rtol=0, atol=1e-11)
 
 
+@pytest.mark.parametrize(("low", "alone"), [(-np.inf, False), (-50.0, False), (-1e4, True)])
+def test_rows_that_masks_ask_one_by_one_are_counted(low: float, alone: bool) -> None:
+    graph = vs.FactorGraph([2] * 3)
+    for v in range(2):
+        graph.add([v, v + 1], [[0.0, low], [1.0, 0.0]])
+    m = vs.JunctionTree(graph).infer_many({0: [0, None], 2: [None, 1]})
+    assert m.stats == {"rows": 2, "one_by_one": 2 * alone}
+    how = "one by one, since its scores are far apart" if alone else "several at once"
+    assert m.reason.endswith(f"with 2 rows, {how}")
+
+
 @pytest.mark.simd
 def test_long_chains_of_small_numbers() -> None:
     """Messages are scaled: a thousand factors of 1e-30 are no underflow, and none is taken."""
@@ -265,6 +276,7 @@ def test_trees_too_large_for_several_at_once() -> None:
     codes = evidence_rows(rng, graph, 3, 0.3)
     m = jt.infer_many(codes)
     assert m.stats["one_by_one"] == 3
+    assert m.reason.endswith("one by one, since its tables are large")
     assert_as_one_by_one(small, codes, m)
     with pytest.raises(vs.MemoryLimitError, match="ask for fewer rows at a time"):
         jt.infer_many(evidence_rows(rng, graph, 3000, 0.3))

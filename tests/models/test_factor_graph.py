@@ -454,3 +454,11 @@ def test_an_array_without_dimensions_is_its_entry() -> None:
     graph.add(["a"], [0.0, 0.0])
     assert vs.infer(graph, evidence={"a": np.array(1)})["a"].tolist() == [1.0, 0.0]
     assert [graph.variable(x) for x in (1, np.int64(1), np.array(1), np.array(0))] == [1, 1, 1, 2]
+
+
+def test_a_table_that_fits_nowhere_is_named() -> None:
+    most = 2**31 - 1
+    with pytest.raises(
+        MemoryError, match=r"factor 0: log_table has shape \(2147483647, 2147483647\)"
+    ):
+        vs.FactorGraph([most] * 2).add([0, 1], np.broadcast_to(np.int8(0), (most, most)))

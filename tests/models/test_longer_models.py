@@ -55,6 +55,22 @@ def test_tables_that_list_pairs_are_those_with_all(make: Any, table: Any) -> Non
         np.testing.assert_array_equal(vs.decode(one).states, vs.decode(other).states)
 
 
+def test_scores_past_the_end_change_nothing_and_are_log_potentials() -> None:
+    scores = np.arange(24.0).reshape(4, 2, 3) / 10
+    wanted = vs.SegmentChain(UNARY, TABLES[0], [3, 1], max_length=2, segment=scores)
+    for past in (-np.inf, 0.0, 1e4):
+        scores[[2, 3], 1] = past
+        found = vs.SegmentChain(UNARY, TABLES[0], [3, 1], max_length=2, segment=scores.copy())
+        a, b = vs.infer(found), vs.infer(wanted)
+        np.testing.assert_array_equal(a.marginals, b.marginals)
+        np.testing.assert_array_equal(a.log_z, b.log_z)
+        np.testing.assert_array_equal(vs.decode(found).score, vs.decode(wanted).score)
+    for past in (np.nan, np.inf):
+        scores[2, 1, 0] = past
+        with pytest.raises(ValueError, match=r"segment\[2, 1, 0\] is .*finite or -inf"):
+            vs.SegmentChain(UNARY, TABLES[0], [3, 1], max_length=2, segment=scores)
+
+
 def test_single_precision_stays() -> None:
     table = vs.SparseTransition(ENTRIES.astype(np.float32), default=-1.0)
     model = vs.SegmentChain(UNARY.astype(np.float32), table, max_length=2)

@@ -205,3 +205,12 @@ def test_a_solver_must_solve_the_graph_that_it_is_given() -> None:
         assert r.rigorous == (method != "bp")
     tree = vs.relax(graph, solver=lambda g, _: vs.JunctionTree(g).infer(), evidence={1: 0})
     assert tree.evidence == {1: 0}
+
+
+@pytest.mark.parametrize("ask", [vs.relax, lambda g, **more: vs.select(g, min_size=1.0, **more)])
+def test_too_many_states_are_refused_before_anything_is_allocated(ask, monkeypatch) -> None:
+    monkeypatch.setattr("valuesparse.inference._memory.default_memory_limit", lambda: 2**33)
+    graph = vs.FactorGraph([2**31 - 1, 2])
+    graph.add_feature([0, 1], [5, 1], 1.0)
+    with pytest.raises(vs.MemoryLimitError, match=r"marginals alone need \S+ bytes .* of variable 0"):
+        ask(graph, memory_limit=10**6)

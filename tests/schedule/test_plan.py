@@ -109,6 +109,19 @@ def test_plan_wants_a_model() -> None:
         plan([1, 2])
 
 
+def test_plans_of_longer_chains_are_shown_by_recordings() -> None:
+    second = vs.Chain(np.zeros((5, 2)), np.zeros((2, 2, 2)), order=2)
+    several = vs.SegmentChain(np.zeros((5, 2)), np.zeros((2, 2)), max_length=2)
+    shown = r"run infer\(model\) in a block of vs\.schedule\.record\(\)"
+    made = r"got SecondOrderChain, which is what vs\.Chain\(\.\.\., order=2\) makes; "
+    for model, said in ((second, made + shown), (several, "got SegmentChain; " + shown)):
+        with pytest.raises(TypeError, match=said):
+            plan(model)  # type: ignore[arg-type]
+        with record() as run:
+            vs.infer(model)
+        assert len(run) == 1
+
+
 def test_plan_of_a_tree() -> None:
     model = tree_of(30_000)
     p = plan(model)

@@ -283,6 +283,29 @@ def test_recorded_plans_pickle_and_outlive_their_recording() -> None:
     assert "measured" not in repr(plan(CHAIN))
 
 
+def test_a_recording_holds_its_own_plans() -> None:
+    with record() as run:
+        vs.infer(CHAIN, threads=2)
+        first = run[0]
+    assert run[0] is run[-2] is run[:1][0] is next(iter(run)) is first
+    assert run[1] is not first
+    assert run[1] in run
+    assert (run.index(run[1]), run.count(first)) == (1, 1)
+    assert run[np.int64(1)] is run[1]
+    again = copy.copy(run)
+    assert again[0] is again[0]
+
+
+@pytest.mark.parametrize("at", [0.5, "a", None, (0,)])
+def test_plans_are_asked_for_by_number(at: Any) -> None:
+    with record() as run:
+        vs.decode(CHAIN)
+    said = f"by an integer or a slice, not by a {type(at).__name__}"
+    for some in (run, pickle.loads(pickle.dumps(run))):
+        with pytest.raises(TypeError, match=said):
+            some[at]
+
+
 @pytest.mark.parametrize("twin", [copy.deepcopy, lambda run: pickle.loads(pickle.dumps(run))])
 def test_recordings_are_copied_with_their_plans(twin: Callable[[Any], Any]) -> None:
     with record() as run:

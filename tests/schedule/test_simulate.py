@@ -111,12 +111,21 @@ def test_several_plans_run_one_after_the_other(several, cores):
         (1, "measured", ValueError, r"plan 0 was not run: record it with valuesparse.schedule.rec"),
         (1, [1.0], ValueError, r"costs has shape \(1,\): give \(4,\)"),
         (1, [1.0, 1.0, np.inf, 1.0], ValueError, r"costs\[2\] = inf"),
+        (1, [1e308] * 4, ValueError, "entries of costs add up to more than a float64 holds"),
+        (1, [[1.0], [1.0, 2.0]], ValueError, "costs must be one array, its rows all of one"),
         (1, [1j] * 4, TypeError, "costs has dtype complex128"),
     ],
 )
 def test_bad_simulation_arguments_are_named(cores, costs, error, message):
     with pytest.raises(error, match=message):
         simulate(plan_of([1, 1, 1, 1], []), cores, costs=costs)
+
+
+def test_costs_of_several_plans_have_a_sum():
+    plan = plan_of([1e308], [])
+    assert simulate(plan, 2).makespan == 1e308
+    with pytest.raises(ValueError, match="entries of costs add up to more than"):
+        simulate([plan, plan], 2)
 
 
 def test_large_plans_are_simulated():

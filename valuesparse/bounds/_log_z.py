@@ -25,7 +25,8 @@ from valuesparse.inference import (
     trw_dual_bound,
 )
 from valuesparse.inference._conditioning import NEVER
-from valuesparse.inference._refusals import impossible
+from valuesparse.inference._memory import as_limit
+from valuesparse.inference._refusals import check_states, impossible
 from valuesparse.inference._watch import NOBODY
 from valuesparse.models import FactorGraph
 from valuesparse.models._evidence import Evidence, Known, asked, known_of
@@ -186,10 +187,10 @@ def log_z(
         raise ValueError(
             "exact=False contradicts methods, which has 'exact': leave one of the two out"
         )
+    limit = as_limit(memory_limit)
+    check_states(graph, limit)
     known = known_of(graph, asked(graph, evidence, likelihood))  # once for all methods
-    reduced = reduce_graph(graph, known)
-    if memory_limit is not None:
-        as_count("memory_limit", memory_limit, at_least=0)
+    reduced = reduce_graph(graph, known, limit)
     search = _Methods(graph, reduced, known, i_bound, iterations, memory_limit, seed)
     found: dict[str, MethodBounds] = {}
     for name in METHODS:

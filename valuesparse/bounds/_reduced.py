@@ -12,6 +12,7 @@ import numpy.typing as npt
 from valuesparse import _forest
 from valuesparse._rounding import EPS
 from valuesparse.inference._graphs import choose
+from valuesparse.inference._memory import as_limit
 from valuesparse.inference._network import network_of
 from valuesparse.inference._refusals import impossible
 from valuesparse.inference._snapshots import snapshot_of
@@ -79,8 +80,12 @@ class Reduced:
         return all(len(scope) == 2 for scope, _ in self.tables)
 
 
-def reduce_graph(graph: FactorGraph, evidence: Evidence | Known | None) -> Reduced:
+def reduce_graph(
+    graph: FactorGraph, evidence: Evidence | Known | None, limit: int | None = None
+) -> Reduced:
     """Return the model of the variables that the evidence leaves open.
+
+    `limit`: bytes of tables that may be made for it, where these are more than the default.
 
     Raises
     ------
@@ -102,7 +107,7 @@ def reduce_graph(graph: FactorGraph, evidence: Evidence | Known | None) -> Reduc
     decided: list[float] = []
     magnitude, entries, rounding = 0.0, 0, 0.0
     merged: dict[tuple[int, ...], Floats] = {}
-    snapshot = snapshot_of(graph)
+    snapshot = snapshot_of(graph, max(limit or 0, as_limit(None)))
     for own, table in zip(snapshot.scopes, snapshot.arrays(), strict=True):
         part, scope = np.asarray(table), own
         if held:

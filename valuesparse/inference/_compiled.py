@@ -30,7 +30,6 @@ from valuesparse.inference._memory import as_limit, show_bytes
 from valuesparse.inference._refusals import (
     ADVICE,
     JOINTS,
-    STATE_BYTES,
     SearchGivenUp,
     as_graph,
     bytes_of,
@@ -114,7 +113,9 @@ class Compiled:
         seed = as_count("seed", seed, at_least=0, at_most=_LARGEST_SEED)
         self._search = within(self.memory_limit, effort=effort, seed=seed, give_up=give_up)
         self._barren, self._budget = barren, budget
-        self._snapshot = snapshot_of(graph)
+        self._snapshot = snapshot_of(graph, self.memory_limit)
+        #: Bytes that every question takes beside a tree.
+        self._rest = outputs(graph)
         self._graph = graph = graph.copy()  # the builder may grow: answers are about this one
         self._states = self._snapshot.entries
         self._lock = _OneAtATime()
@@ -197,7 +198,7 @@ class Compiled:
         self._tree = _junction.CliqueTree(self._snapshot, [])
         self._prepare(*self._evidence(None)[:2], watch)
         self.width, self.table_size, bytes_, self.flops, *_ = self._tree.cost()
-        self.memory = int(bytes_) + STATE_BYTES * self._states
+        self.memory = int(bytes_) + self._rest
         self.seconds = self._tree.seconds()
 
     def _ask(
@@ -351,7 +352,7 @@ class Compiled:
         """Return the slices of a question, or why it is refused; the last ones are kept."""
         tree, held, soft, *_ = question
         # This is asked by every question; `slices_of` only has to find the words of a refusal.
-        if tree.bytes() <= self.memory_limit - STATE_BYTES * self._states:
+        if tree.bytes() <= self.memory_limit - self._rest:
             return WHOLE
         some = () if soft is None else tuple(soft.variables())
         known = held.tobytes(), some, self.memory_limit

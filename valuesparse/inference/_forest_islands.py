@@ -72,7 +72,7 @@ def forest_part(model: FactorGraph, known: Known, limit: int, watch: Watch) -> F
     from scipy.sparse import csgraph
 
     held, cards = known.held, model.cards
-    snapshot = snapshot_of(model)
+    snapshot = snapshot_of(model, limit)
     states = held.tolist()
     frees = [[v for v in scope if states[v] < 0] for scope in watch.each(snapshot.scopes)]
     wide = np.zeros(model.n_variables, dtype=bool)

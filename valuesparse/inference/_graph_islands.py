@@ -81,7 +81,7 @@ def _setup(model: FactorGraph, known: Known, limit: int, watch: Watch) -> _Setup
         pairs = sorted(((v, x) for v, x in known.soft if held[v] < 0), key=lambda pair: pair[0])
         soft = _junction.Soft(model.n_variables, pairs) if pairs else None
         left = float(limit - outputs(model))
-        state = _junction.Segments(snapshot_of(others), soft, held, left)
+        state = _junction.Segments(snapshot_of(others, limit), soft, held, left)
     return _Setup(forest, None if others is model else others, state)
 
 

@@ -30,7 +30,7 @@ from valuesparse.inference._network import network_of
 from valuesparse.inference._pendant import Pendant, TakenApart, parts_of
 from valuesparse.inference._refusals import ADVICE, SearchGivenUp, check_states
 from valuesparse.inference._relaxation import Binary
-from valuesparse.inference._snapshots import require_memory, snapshot_of
+from valuesparse.inference._snapshots import beyond_memory, require_memory, snapshot_of
 from valuesparse.inference._watch import NOBODY, Watch
 from valuesparse.inference.junction_tree import JunctionTree
 from valuesparse.models import FactorGraph
@@ -84,6 +84,7 @@ def infer(
     if choice.method is None:
         raise MemoryLimitError(choice.reason)
     if choice.method in LOOPY:
+        network_of(model, watch, memory_limit)  # kept for what follows, which has no limit
         loopy = record_of(method)
         if loopy is None:
             return _auto.infer(model, choice.reason, start, known.given, workers, watch)
@@ -150,7 +151,7 @@ def choose(
     if not own or (method == "junction_tree" and not _large(model, None, memory_limit)):
         return _choose_tree(model, method, evidence, memory_limit, watch)
     known = known_of(model, evidence)
-    if without_cycles(model, known):
+    if without_cycles(model, known, memory_limit):
         return Choice("exact", _TWO_PASSES[bool(known.given)], None)
     parts = parts_of(model, known.held)
     large = _large(model, parts, memory_limit)
@@ -235,6 +236,9 @@ def _choose_tree(
     auto = method == "auto"
     jt = None
     try:
+        beyond = beyond_memory(model, as_limit(memory_limit)) if auto else None
+        if beyond is not None:
+            raise SearchGivenUp(beyond)
         jt = JunctionTree._of_call(
             model, evidence, memory_limit, watch, give_up=auto, budget=AUTO if auto else ASKED
         )
@@ -246,7 +250,7 @@ def _choose_tree(
         if method != "auto":
             return Choice(None, f"{refusal}: {ADVICE}", jt)
         known = known_of(model, evidence)
-        if network_of(model).is_forest(known.held):  # which needs no tables
+        if network_of(model, watch, memory_limit).is_forest(known.held):  # which needs no tables
             return Choice("exact", _TWO_PASSES[bool(known.given)], None)
         reason = f"{refusal}; so {_APART}, an approximation"
         return Choice("bp", reason, jt)
@@ -273,11 +277,13 @@ def _has_evidence(model: FactorGraph, evidence: Evidence | Known | None) -> bool
     return bool(known_of(model, evidence).given)
 
 
-def without_cycles(model: FactorGraph, evidence: Evidence | Known | None) -> bool:
+def without_cycles(
+    model: FactorGraph, evidence: Evidence | Known | None, memory_limit: int | None = None
+) -> bool:
     """Whether a graph with structured factors has no cycle given the evidence."""
     if not structured_factors(model):
         return False
-    return network_of(model).is_forest(known_of(model, evidence).held)
+    return network_of(model, limit=memory_limit).is_forest(known_of(model, evidence).held)
 
 
 def log_z(
@@ -298,7 +304,7 @@ def mass(
 ) -> tuple[float, str]:
     """Return the log partition function, and what the tree was conditioned on, if at all."""
     watch = Watch(None, progress)
-    if without_cycles(model, None):
+    if without_cycles(model, None, memory_limit):
         found = _loopy.two_passes(model, "", model.evidence, workers, watch, progress)
         return float(found.log_z), ""
     pendant = _taken_apart(model, None, workers, watch)
@@ -351,11 +357,12 @@ def decode(
         return states[None], np.array([score]), converged, upper, (), relaxed, integral
     loopy = record_of(method)
     if isinstance(loopy, (BP, TRW)):
+        network_of(model, watch, memory_limit)  # as in `infer`
         _require_max_product(model, evidence)
         given = known_of(model, evidence).given
         best = _loopy.decode(model, loopy, given, workers, watch)
         return best.states[None], np.array([best.score]), best.converged, best.upper
-    if without_cycles(model, evidence):
+    if without_cycles(model, evidence, memory_limit):
         given = known_of(model, evidence).given
         best = _loopy.decode_passes(model, given, workers, watch)
         return best.states[None], np.array([best.score]), True, None
@@ -409,14 +416,17 @@ def sample(
                 f"factor {i}: {factor.lacks_table()}, and sampling needs one; use factors of fewer "
                 "variables, or infer(method='bp') for marginals, which needs none"
             )
-    require_memory(model, "use factors of fewer variables: sampling needs tables")
+    advice = "use factors of fewer variables: sampling needs tables"
+    require_memory(model, advice, as_limit(memory_limit))
     jt = JunctionTree._of_call(model, evidence, memory_limit, watch)
     found = jt._sample(count, generator, None, workers, watch)
     jt._keep()
     return found
 
 
-def score(model: FactorGraph, states: npt.ArrayLike, workers: int) -> npt.NDArray[np.float64]:
+def score(
+    model: FactorGraph, states: npt.ArrayLike, workers: int, memory_limit: int | None = None
+) -> npt.NDArray[np.float64]:
     """Return the sum of log-potentials of given states, soft evidence included; −inf forbids."""
     y = as_states(states, model.n_variables, model.cards)
     total = 0.0
@@ -424,7 +434,7 @@ def score(model: FactorGraph, states: npt.ArrayLike, workers: int) -> npt.NDArra
         for factor in model.factors:
             total += float(factor.checked_log_potential(y[None, list(factor.scope)])[0])
     else:
-        total = snapshot_of(model).score(y)
+        total = snapshot_of(model, as_limit(memory_limit)).score(y)
     for v, value in model.evidence.items():
         known: Any = value
         total += (0.0 if y[v] == known else -np.inf) if isinstance(value, int) else known[y[v]]

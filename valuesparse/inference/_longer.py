@@ -25,8 +25,9 @@ Model = SecondOrderChain | SegmentChain
 
 METHODS = ("auto", "exact")
 
-#: Partial sums of expected counts at most: as many threads are of use.
-_CHUNKS = 16
+#: Partial sums of expected counts at most: as many threads are of use; and numbers that all of them
+#: hold (256 MiB), unless one has more.
+_CHUNKS, _CHUNK_NUMBERS = 16, 1 << 25
 
 
 def _ask(model: Model, workers: int, watch: Watch = NOBODY, **wanted: Any) -> tuple[Floats, int]:
@@ -95,10 +96,12 @@ def joint(model: Model, threads: int | None) -> npt.NDArray[Any]:
 
 def expected(model: Model, threads: int | None) -> Floats:
     """Return the expected counts of the transition's entries, in its shape."""
-    chunks = min(max(model.n_sequences, 1), _CHUNKS)
-    sums = np.zeros((chunks, *model.transition.shape))
+    shape = model.transition.shape
+    # A function of the model alone, so that bits do not depend on threads.
+    most = min(model.n_sequences, _CHUNKS, _CHUNK_NUMBERS // max(model.transition.size, 1))
+    sums = np.zeros((max(most, 1), *shape))
     _ask(model, resolve(threads), expected=sums)
-    return sums.sum(axis=0)
+    return sums.sum(axis=0) if most > 1 else sums.reshape(shape)
 
 
 def entropy(model: Model, threads: int | None) -> Floats:

@@ -28,13 +28,15 @@ Codes = npt.NDArray[np.int32]
 _MOST_ENTRIES = 1e6
 #: Bytes for each entry of a clique: tables and places, and what each thread has of it.
 _TABLE_BYTES, _LANE_BYTES = 64, 64
+#: Why questions are asked one by one.
+_LARGE = "its tables are large"
 
 
 class ManyQuestions(Questions):
     """The questions of `JunctionTree.infer_many`."""
 
-    #: The tables of the tree for many questions, once made; False where they are not to be had.
-    _tables: _junction.Many | bool | None = None
+    #: The tables of the tree for many questions, once made; or why they are not to be had.
+    _tables: _junction.Many | str | None = None
 
     def infer_many(
         self,
@@ -77,8 +79,10 @@ class ManyQuestions(Questions):
         -----
         Equal rows are answered once. The tables of all cliques are made on the first call, and kept
         with the tree. Rows whose numbers need a wider range than float64's are asked again, one by
-        one. So are all rows where the tree has over a million entries, since the states that
-        evidence rules out are worth more then, or takes too much memory for several rows at once.
+        one. So are all rows where the tables themselves do, as masks of −300 make them (−inf takes
+        none), where the tree has over a million entries, since the states that evidence rules out
+        are worth more then, or takes too much memory for several rows at once. ``m.stats`` counts
+        these rows, and they take as long as `infer` does.
 
         Examples
         --------
@@ -107,7 +111,7 @@ class ManyQuestions(Questions):
         log_z = np.empty(rows)
         answers = np.full(rows, 2, dtype=np.uint8)
         tables = self._many_tables(workers, watch)
-        if tables is not None:
+        if not isinstance(tables, str):
             tables.run(
                 codes, log_z, answers, flat, None, None, workers,
                 watch.left(), watch.progress, watch.late,
@@ -115,7 +119,7 @@ class ManyQuestions(Questions):
         left = np.flatnonzero(answers == 2)
         alike: dict[bytes, int] = {}  # the first of equal rows
         for done, row in enumerate(left.tolist()):
-            if tables is None and watch.progress is not None:
+            if isinstance(tables, str) and watch.progress is not None:
                 watch.progress(done, rows)
             first = alike.setdefault(codes[row].tobytes(), row)
             if first == row:
@@ -123,7 +127,7 @@ class ManyQuestions(Questions):
             else:
                 flat[row], log_z[row], answers[row] = flat[first], log_z[first], answers[first]
         watch.finish(rows)
-        how = "several at once" if tables is not None else "one by one, since its tables are large"
+        how = f"one by one, since {tables}" if isinstance(tables, str) else "several at once"
         return ManyResult(
             graph, flat, log_z, answers == 0, "junction_tree",
             f"a junction tree of width {self.width} was asked for, with {rows} rows, {how}",
@@ -140,32 +144,32 @@ class ManyQuestions(Questions):
                     "contradicts what the tree was built with; build another one"
                 )
 
-    def _many_tables(self, workers: int, watch: Watch) -> _junction.Many | None:
-        """Return the tables for many questions, made once; None where they do not fit."""
+    def _many_tables(self, workers: int, watch: Watch) -> _junction.Many | str:
+        """Return the tables for many questions, made once; or why there are none."""
         if self.table_size > _MOST_ENTRIES:
-            return None
+            return _LARGE
         with self._lock:
             if self._tables is None:
                 self._tables = self._made_tables(workers, watch)
             tables = self._tables
-        if isinstance(tables, bool) or self._lane_bytes(tables, workers) > self.memory_limit:
-            return None
+        if not isinstance(tables, str) and self._lane_bytes(tables, workers) > self.memory_limit:
+            return _LARGE
         return tables
 
     def tables_for_many(self, workers: int) -> _junction.Many | None:
         """Return tables of their own, which their owner may load with others; None as above."""
         with self._lock:
             tables = self._made_tables(workers, NOBODY)
-        return None if isinstance(tables, bool) else tables
+        return None if isinstance(tables, str) else tables
 
-    def _made_tables(self, workers: int, watch: Watch) -> _junction.Many | bool:
+    def _made_tables(self, workers: int, watch: Watch) -> _junction.Many | str:
         question, slices, _ = self._ask(None, watch)
         if slices is not WHOLE:
-            return False
+            return _LARGE
         tables = _junction.Many(question.tree, question.soft)
         if self._lane_bytes(tables, workers) > self.memory_limit:
-            return False
-        return tables if tables.load() else False
+            return _LARGE
+        return tables if tables.load() else "its scores are far apart"
 
     @staticmethod
     def _lane_bytes(tables: _junction.Many, workers: int) -> float:

@@ -12,9 +12,10 @@ from valuesparse import _forest, _messages
 from valuesparse._buffers import zeros
 from valuesparse.errors import InfeasibleError
 from valuesparse.factors import Factor, Feature, Structured, Table
+from valuesparse.inference._memory import default_memory_limit
 from valuesparse.inference._methods import BP, SCHEDULES, TRW
 from valuesparse.inference._refusals import impossible
-from valuesparse.inference._snapshots import require_memory
+from valuesparse.inference._snapshots import making, require_memory
 from valuesparse.inference._watch import NOBODY, Progress, Watch
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import Stamp, scopes_of
@@ -56,9 +57,9 @@ class Network:
         "parts", "spanning", "strongest",
     )  # fmt: skip
 
-    def __init__(self, graph: FactorGraph, watch: Watch = NOBODY) -> None:
+    def __init__(self, graph: FactorGraph, watch: Watch = NOBODY, limit: int | None = None) -> None:
         self.cards = graph.cards
-        require_memory(graph)
+        require_memory(graph, limit=limit)
         self.n_factors = graph.n_factors
         # A closure over the graph itself would keep it until the garbage collector runs.
         empty = graph.part(np.empty(0, dtype=np.int64))
@@ -72,8 +73,9 @@ class Network:
                 made[index] = _forest.weigh(table)[1]
             return table
 
-        self.parts = (self.cards, *graph.stacked(), Table, table_of)
-        self.native = _messages.Network(*self.parts, watch.left(), watch.late)
+        with making(graph):
+            self.parts = (self.cards, *graph.stacked(), Table, table_of)
+            self.native = _messages.Network(*self.parts, watch.left(), watch.late)
         self.at = self.native.at
         self.local = self.native.local
         self.constant = self.native.constant
@@ -139,11 +141,16 @@ class Network:
         return local
 
 
-def network_of(graph: FactorGraph, watch: Watch = NOBODY) -> Network:
-    """Return the network of `graph`, which is kept until a factor is added."""
+def network_of(graph: FactorGraph, watch: Watch = NOBODY, limit: int | None = None) -> Network:
+    """Return the network of `graph`, which is kept until a factor is added.
+
+    `limit`: bytes of tables that may be made for it, where these are more than the default.
+    """
     network = _NETWORKS.get(graph.stamp)
     if network is None:
-        network = _NETWORKS[graph.stamp] = Network(graph, watch)
+        if limit is not None:
+            limit = max(limit, default_memory_limit())
+        network = _NETWORKS[graph.stamp] = Network(graph, watch, limit)
     return network
 
 

@@ -22,7 +22,7 @@ from valuesparse.inference._conditioning import (
     masses,
     slices_of,
 )
-from valuesparse.inference._refusals import MASS, SAMPLES, STATE_BYTES, bytes_of, impossible
+from valuesparse.inference._refusals import MASS, SAMPLES, bytes_of, impossible
 from valuesparse.inference._watch import Watch
 from valuesparse.models import FactorGraph
 from valuesparse.models._evidence import Evidence, Known
@@ -182,7 +182,7 @@ class Questions(Compiled):
         """Return log Z, and the expectations of the score and of its factors' magnitudes."""
         with self._lock:
             question = self._prepare(*self._evidence(None)[:2], watch)
-            tree, limit = question.tree, self.memory_limit - STATE_BYTES * self._states
+            tree, limit = question.tree, self.memory_limit - self._rest
             slices = self._slices(question)
             if slices is WHOLE:
                 more = 16.0 * tree.factor_entries()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from valuesparse.errors import InfeasibleError, MemoryLimitError
 from valuesparse.inference import _memory
 from valuesparse.inference._memory import show_bytes
 from valuesparse.models import FactorGraph
+from valuesparse.models._blocks import tables_to_make
 
 __all__ = [
     "ADVICE",
@@ -96,6 +98,9 @@ def too_large(
     # Cliques have been merged: this one may be larger than `width` says.
     blame = f"; its largest clique, after merging, has {entries:.3g} entries, over {shown}"
     blame = blame if names else ""
+    made = tables_to_make(graph)
+    if made.number:
+        blame += f"; tables made of {made.number} factors take {bytes_of(made.size)} of it"
     return (
         f"the junction tree needs {bytes_of(bytes_)}, above memory_limit={bytes_of(limit)}{blame}"
     )
@@ -118,8 +123,9 @@ def check_states(graph: FactorGraph, limit: int, each: int = STATE_BYTES) -> Non
 
 
 def outputs(graph: FactorGraph) -> int:
-    """Return the bytes of the marginals and of the sums that they are read from."""
-    return STATE_BYTES * graph.n_states
+    """Return the bytes of marginals, of what they are read from, and of tables to be made."""
+    made = min(tables_to_make(graph).size, sys.float_info.max)
+    return STATE_BYTES * graph.n_states + int(made)
 
 
 def bytes_of(size: float) -> str:

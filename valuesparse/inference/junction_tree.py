@@ -84,8 +84,9 @@ class JunctionTree(ManyQuestions):
     table_size : float
         Entries of all clique tables together.
     memory : int
-        Bytes that a question needs where it is answered in one piece; :meth:`divide` returns the
-        slices where that exceeds `memory_limit`.
+        Bytes that a question needs where it is answered in one piece, tables included that factors
+        other than tables were made into; :meth:`divide` returns the slices where that exceeds
+        `memory_limit`.
     flops : float
         Multiplications and additions of one propagation.
     seconds : float
@@ -103,8 +104,9 @@ class JunctionTree(ManyQuestions):
     DeadlineError
         When `deadline` passed.
     MemoryLimitError
-        When the marginals alone need more memory than there is. Large cliques are refused by the
-        questions, so that `width` and `memory` can be read.
+        When the states alone need more memory than there is, or tables that factors have to make
+        more than `memory_limit`. Large cliques are refused by the questions, so that `width` and
+        `memory` can be read.
 
     Notes
     -----

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from valuesparse._validation import as_array, as_count, as_flag, as_generator
 from valuesparse.errors import InfeasibleError
 from valuesparse.inference import _graphs
-from valuesparse.inference._engines import Engine, engine_of, for_graphs
+from valuesparse.inference._engines import engine_of, for_graphs
 from valuesparse.inference._frames import frame_of
 from valuesparse.inference._watch import Watch
 from valuesparse.models import Chain, FactorGraph, SecondOrderChain, SegmentChain, Tree
@@ -209,21 +210,28 @@ def log_prob(
     elif isinstance(states, Mapping):
         raise ValueError("states can be a mapping with a FactorGraph only")
     given = as_array("states", states)
+    scored: Callable[..., npt.NDArray[np.float64]] = engine.score
+    if limit is not None:  # with a graph only
+        scored = partial(_graphs.score, memory_limit=limit)
     if given.ndim != 2:
-        score = engine.score(model, given, workers)
+        score = scored(model, given, workers)
         log_z = engine.log_z(model, workers, limit)
     else:
-        scores = [_score_of_row(engine, model, row, i, workers) for i, row in enumerate(given)]
+        scores = [_score_of_row(scored, model, row, i, workers) for i, row in enumerate(given)]
         log_z = engine.log_z(model, workers, limit)
         score = np.array(scores).reshape(len(given), *np.shape(log_z))  # there may be no rows
     return np.minimum(score - log_z, 0.0)  # rounding of large scores
 
 
 def _score_of_row(
-    engine: Engine, model: Any, row: npt.NDArray[Any], index: int, workers: int
+    scored: Callable[..., npt.NDArray[np.float64]],
+    model: Any,
+    row: npt.NDArray[Any],
+    index: int,
+    workers: int,
 ) -> npt.NDArray[np.float64]:
     try:
-        return engine.score(model, row, workers)
+        return scored(model, row, workers)
     except ValueError as error:
         raise ValueError(str(error).replace("states", f"states[{index}]", 1)) from None
 

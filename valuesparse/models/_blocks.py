@@ -398,8 +398,19 @@ class ToMake(NamedTuple):
     kind: str
 
 
+#: The tables to be made for all graphs with the same factors, once asked.
+_TO_MAKE: weakref.WeakKeyDictionary[Stamp, ToMake] = weakref.WeakKeyDictionary()
+
+
 def tables_to_make(graph: Factors) -> ToMake:
     """Return what the tables of factors that have none would take."""
+    found = _TO_MAKE.get(graph.stamp)
+    if found is None:
+        found = _TO_MAKE[graph.stamp] = _weigh_tables(graph)
+    return found
+
+
+def _weigh_tables(graph: Factors) -> ToMake:
     count, size, largest, kind = 0, 0.0, 0.0, "Feature"
     most: tuple[int, ...] = ()
     cards = graph.cards

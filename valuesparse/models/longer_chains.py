@@ -251,7 +251,7 @@ class SegmentChain(_Sequences):
         Log-potential of a segment of length l + 1 with label k.
     segment : array_like of shape (N, L, K), optional
         Log-potential ``[first, length - 1, label]`` of each segment; those that go past the end of
-        a sequence are ignored.
+        a sequence are ignored, but are log-potentials, too: 0 or −inf, no NaN.
 
     Raises
     ------

@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from valuesparse._validation import as_indices
 from valuesparse.inference import _graphs
+from valuesparse.inference._memory import as_limit
 from valuesparse.inference._methods import Loopy, name_of, record_of
 from valuesparse.inference._pendant import TreesApart
-from valuesparse.inference._refusals import impossible
+from valuesparse.inference._refusals import check_states, impossible
 from valuesparse.models import FactorGraph
 from valuesparse.models._blocks import (
     is_wide,
@@ -55,6 +56,7 @@ class PartSolver:
         self.graph, self.solve = graph, solve
         self.threads, self.memory_limit = threads, memory_limit
         self.evidence = evidence
+        check_states(graph, as_limit(memory_limit))
         self.known = known_of(graph, evidence).given
 
     def __call__(self, kept: npt.NDArray[np.int64], previous: GraphResult | None) -> GraphResult:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from valuesparse._validation import LARGEST_COUNT
 from valuesparse.models import SecondOrderChain, SegmentChain
 from valuesparse.results._base import PROVED, PairsResult, RowsResult, edges_at_once
 from valuesparse.results._chain import places, sequences_of, within
@@ -169,5 +172,16 @@ class SegmentResult(_LongerResult):
     _model: SegmentChain
 
     def segments(self, *, threads: int | None = None) -> Array:
-        """Return the probability of each segment, (N, L, K) ``[first, length - 1, label]``."""
-        return self._engine.joint(self._model, threads)
+        """Return the probability of each segment, (N, L, K) ``[first, length - 1, label]``.
+
+        L is the model's `max_length`, also where no sequence is so long. MemoryError where there is
+        no room for so many.
+        """
+        model = self._model
+        shape = (model.n_positions, model.max_length, model.n_labels)
+        if math.prod(shape) <= LARGEST_COUNT // 8:
+            with suppress(MemoryError):
+                return self._engine.joint(model, threads)
+        longest = int(model.lengths.max(initial=1))
+        advice = f"; max_length={longest} is the same model" if longest < shape[1] else ""
+        raise MemoryError(f"segments() has shape {shape}: there is no room for it{advice}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, overload
@@ -9,7 +10,7 @@ from typing import Any, overload
 from valuesparse import _forest, _pool
 from valuesparse._validation import as_flag
 from valuesparse.inference import JunctionTree
-from valuesparse.models import Chain, FactorGraph, Tree
+from valuesparse.models import Chain, FactorGraph, SecondOrderChain, SegmentChain, Tree
 from valuesparse.models._blocks import structured_factors
 from valuesparse.schedule._tasks import Plan
 from valuesparse.threads import resolve
@@ -27,6 +28,7 @@ class Recording(Sequence[Plan]):
 
     def __init__(self, *, serial: bool = False) -> None:
         self._recorder = _pool.Recorder(as_flag("serial", serial))
+        self._plans: dict[int, Plan] = {}  # those that somebody asked for
 
     def __enter__(self) -> Recording:
         self._recorder.start()
@@ -50,11 +52,21 @@ class Recording(Sequence[Plan]):
     def __getitem__(self, at: int | slice) -> Plan | list[Plan]:
         if isinstance(at, slice):
             return [self[i] for i in range(*at.indices(len(self)))]
+        try:
+            i = operator.index(at)
+        except TypeError:
+            raise TypeError(
+                f"plans of a recording are asked for by an integer or a slice, not by a "
+                f"{type(at).__name__}"
+            ) from None
         size = len(self)
-        if not -size <= at < size:
-            raise IndexError(f"plan {at} of a recording that has {size}")
-        found = self._recorder.get(at % size)
-        return found if isinstance(found, Plan) else Plan.of(found)
+        if not -size <= i < size:
+            raise IndexError(f"plan {i} of a recording that has {size}")
+        i %= size
+        if i not in self._plans:
+            found = self._recorder.get(i)
+            self._plans.setdefault(i, found if isinstance(found, Plan) else Plan.of(found))
+        return self._plans[i]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _copy, (list(self),)
@@ -111,7 +123,7 @@ def record(*, serial: bool = False) -> Recording:
     Raises
     ------
     RuntimeError
-        If a recording is begun twice, or ended on another thread.
+        If a recording is begun while it runs, or ended on another thread.
 
     Examples
     --------
@@ -172,7 +184,7 @@ def plan(model: Chain | Tree | FactorGraph | JunctionTree, *, threads: int | Non
     if not isinstance(model, Chain | Tree | FactorGraph | JunctionTree):
         raise TypeError(
             "model must be a Chain, Tree, FactorGraph or JunctionTree of valuesparse, got "
-            f"{type(model).__name__}"
+            f"{_described(model)}"
         )
     workers = resolve(threads)
     with Recording() as shown:
@@ -182,6 +194,16 @@ def plan(model: Chain | Tree | FactorGraph | JunctionTree, *, threads: int | Non
             tree = model if isinstance(model, JunctionTree) else _tree_of(model)
             tree._show_plan(workers)
     return shown[-1]
+
+
+def _described(model: object) -> str:
+    """Return the type of what has no plan to show, and where its plans are to be seen."""
+    said = type(model).__name__
+    if isinstance(model, SecondOrderChain):
+        said += ", which is what vs.Chain(..., order=2) makes"
+    if isinstance(model, SecondOrderChain | SegmentChain):
+        said += "; run infer(model) in a block of vs.schedule.record() to see its plans"
+    return said
 
 
 def _tree_of(graph: FactorGraph) -> JunctionTree:

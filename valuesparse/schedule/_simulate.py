@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from valuesparse._validation import as_items, require_room
-from valuesparse.schedule._tasks import Plan
+from valuesparse._validation import as_array, as_items, require_room
+from valuesparse.schedule._tasks import Plan, require_finite_sum
 
 __all__ = ["Simulation", "simulate"]
 
@@ -84,7 +84,8 @@ def simulate(
         Number of virtual cores, at least 1.
     costs : {"messages", "measured"} or (n,) array_like, optional
         Time each task takes: "messages" takes ``plan.cost``, "measured" the nanoseconds that were
-        recorded, an array gives other times, finite and not negative, for all plans in a row.
+        recorded, an array gives other times, not negative, with a finite sum, for all plans in a
+        row.
 
     Returns
     -------
@@ -134,6 +135,7 @@ def simulate(
         if not isinstance(one, Plan):
             raise TypeError(f"plan[{i}] must be a Plan, not {type(one).__name__}")
     cost = _task_costs(plans, costs)
+    require_finite_sum("costs", cost)
     ends = np.cumsum([0, *(p.n_tasks for p in plans)])
     start, finish = np.zeros(cost.size), np.zeros(cost.size)
     core = np.zeros(cost.size, dtype=np.int32)
@@ -168,7 +170,7 @@ def _task_costs(plans: list[Plan], costs: str | ArrayLike) -> NDArray[np.float64
         pick = _messages if costs == "messages" else _measured
         return np.concatenate([np.empty(0), *pick(plans)])
     n = sum(p.n_tasks for p in plans)
-    raw = np.asarray(costs)
+    raw = as_array("costs", costs)
     if raw.dtype.kind not in "biuf":
         raise TypeError(f"costs has dtype {raw.dtype}: give real numbers")
     if raw.shape != (n,):

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from valuesparse import _pool
 from valuesparse._fork import cached_attribute
+from valuesparse._validation import as_array
 
 __all__ = ["Kind", "Plan"]
 
@@ -91,7 +92,7 @@ class Plan:
         The thing that the task works on; `Kind` says how it is read.
     cost : (n,) float64
         Chains and trees: how many messages the task sends, K*K operations each counted as one.
-        Junction trees: estimated nanoseconds. All else: 0. Finite and not negative.
+        Junction trees: estimated nanoseconds. All else: 0. Not negative, with a finite sum.
     waits : (n,) int32
         Number of tasks that must be finished before this one may start.
     succ_ptr : (n + 1,) int64
@@ -106,7 +107,7 @@ class Plan:
     round : int
         Which round of islands, -1 where there are none.
     threads : int
-        At most this number of threads run it.
+        At most this number of threads run it; at least 1, or 0 where there are no tasks.
     start, measured : (n,) int64
         In a plan that was recorded: nanoseconds from the start of the recording to that of the
         task, and that the task took; -1: it was not run.
@@ -226,7 +227,7 @@ class Plan:
 
 def _frozen(name: str, values: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
     """Copy `values` into a read-only vector of `dtype`, refusing what would be rounded."""
-    raw = np.asarray(values)
+    raw = as_array(name, values)
     if raw.size == 0:
         raw = raw.astype(dtype).reshape((0, 2) if name == "item" else 0)
     if name == "item" and (raw.ndim != 2 or raw.shape[1] != 2):
@@ -245,6 +246,16 @@ def _frozen(name: str, values: ArrayLike, dtype: type[np.generic]) -> NDArray[An
     return frozen
 
 
+def require_finite_sum(name: str, costs: NDArray[np.float64]) -> None:
+    """Raise ValueError where costs, each of them finite, are too large to be added up."""
+    with np.errstate(over="ignore"):
+        total = costs.sum()
+    if not np.isfinite(total):
+        raise ValueError(
+            f"the entries of {name} add up to more than a float64 holds: give smaller numbers"
+        )
+
+
 def _check(plan: Plan) -> None:
     n = plan.kind.size
     for name in ("item", "cost", "waits", "start", "measured", "worker"):
@@ -255,6 +266,9 @@ def _check(plan: Plan) -> None:
     _check_each("item", plan.item, plan.item.min(axis=1, initial=0) < 0, "is negative")
     bad_cost = ~np.isfinite(plan.cost) | (plan.cost < 0)
     _check_each("cost", plan.cost, bad_cost, "is not a finite number >= 0")
+    require_finite_sum("cost", plan.cost)
+    if plan.threads < min(n, 1):
+        raise ValueError(f"threads = {plan.threads}: give at least 1")
 
     ptr = plan.succ_ptr
     if ptr.size != n + 1:
