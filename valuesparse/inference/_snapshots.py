@@ -61,7 +61,10 @@ def require_memory(graph: FactorGraph, advice: str = FEWER, limit: int | None = 
 
 def beyond_memory(graph: FactorGraph, limit: int | None = None) -> str | None:
     """Return why tables are not made of factors that have none, or None where they fit."""
-    asked, default = tables_to_make(graph), _memory.default_memory_limit()
+    asked = tables_to_make(graph)
+    if not asked.number:
+        return None
+    default = _memory.default_memory_limit()
     limit = default if limit is None else limit
     if asked.size <= limit:
         return None
