@@ -33,12 +33,14 @@ double wide(Kind kind, const Sentence& s, const Arcs& arcs, double* scratch, Sum
                                : baseline::sum_projective<WideSums>(s, arcs, scratch, &never, sums);
 }
 
-// P(a and b) of pairs of one `a`: P(a) times P(b) where its word has no other head. `p`: of all arcs
-// by themselves, (n + 1, n + 1).
+// P(a and b) of pairs of one `a`: P(a) times P(b) where its word has no other head. `p`: of all
+// arcs by themselves, (n + 1, n + 1).
 void hold(const Sentence& s, const double* p, const Pair* first, const Pair* last, double* out,
           double* scratch) {
     const int64_t n = s.n, size = (n + 1) * (n + 1);
-    const auto of = [&](const double* table, int64_t h, int64_t m) { return table[h * (n + 1) + m]; };
+    const auto of = [&](const double* table, int64_t h, int64_t m) {
+        return table[h * (n + 1) + m];
+    };
     const int64_t head = first->head_a, modifier = first->modifier_a;
     const double own = of(p, head, modifier);
     bool open = false;

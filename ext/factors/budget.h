@@ -48,7 +48,7 @@ class Budget final : public Inputs {
                          std::greater<double>());
         const double product = std::accumulate(scratch, scratch + far, 0.0);
         return product + most * sets < kPlain ? sums_in<Plain>(odds, ratio, scratch)
-                                            : sums_in<LinearWide>(odds, ratio, scratch);
+                                              : sums_in<LinearWide>(odds, ratio, scratch);
     }
 
     // The best of the others with b - 1 on falls behind that with b on by the b-th largest of their

@@ -96,8 +96,7 @@ struct BranchingBuffers {
         for (int k = 0; k < Kp; k += V::N) V::load(ones + k).store(row + k);
     }
     In* output(int64_t s) const {
-        return static_cast<In*>(pass.marginals) +
-               static_cast<int64_t>(t.node[s]) * K;
+        return static_cast<In*>(pass.marginals) + static_cast<int64_t>(t.node[s]) * K;
     }
     bool per_edge() const { return pass.tables[0].per_edge; }
     D& domain(int64_t s) const { return pass.which && !per_edge() ? d[pass.which[s]] : *d; }

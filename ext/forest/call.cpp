@@ -144,9 +144,8 @@ Report answer(const Request& r, std::vector<int64_t>& without, Control& control)
         with_call(r, control, [&](ForestCall& call) { return call.solve(without, wide); });
     for (size_t i = 0; i < wide.size() && report.status == kOk;) {
         const InDouble part(r, wide, &i);
-        const Report more = with_call(part.request(), control, [&](ForestCall& call) {
-            return call.solve(without, none);
-        });
+        const Report more = with_call(part.request(), control,
+                                      [&](ForestCall& call) { return call.solve(without, none); });
         part.write();
         report.status = more.status;
         report.component = more.component;

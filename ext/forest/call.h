@@ -56,8 +56,9 @@ class ForestCall {
         level().packing.layout(computes(), c_.n_labels, &row, &unused);
         const int64_t slower = is_log(arithmetic_) ? kLogSlower : 1;
         row *= bytes(computes());
-        return {t,           verbs, &p,     p.state, p.zeta,   &control_,
-                c_.n_labels, row,   slower, is_single(arithmetic_), n_tallies};
+        return {t,         verbs,       &p,  p.state, p.zeta,
+                &control_, c_.n_labels, row, slower,  is_single(arithmetic_),
+                n_tallies};
     }
     static int64_t bytes(int dtype) { return dtype == kFloat32 ? 4 : 8; }
     int computes() const { return is_single(arithmetic_) ? kFloat32 : kFloat64; }

@@ -11,7 +11,8 @@
 namespace vs {
 namespace {
 
-constexpr int64_t kPartBytes = int64_t{64} << 20;  // that a part takes, unless one component takes more
+constexpr int64_t kPartBytes = int64_t{64}
+                               << 20;  // that a part takes, unless one component takes more
 
 // Row `row` of a table of rows of `size` numbers.
 void widen(const void* from, int64_t row, int64_t size, double* to) {
@@ -180,9 +181,7 @@ void InDouble::write() const {
         }
     }
     if (pairwise_) {
-        each_pair([&](int64_t row) {
-            narrow(pairwise_.get(), row, K * K, single_.pairwise);
-        });
+        each_pair([&](int64_t row) { narrow(pairwise_.get(), row, K * K, single_.pairwise); });
     }
 }
 

@@ -142,8 +142,7 @@ bool in_stretches(vs::PathPass* pass, const D& d, int64_t number, typename D::In
     const vs::Chains& c = pass->model.arrays;
     const int64_t sequence = pass->order[number];
     Stretches<D> cut;
-    if (!cut.cut(d, c, sequence, pass->zeta,
-                 static_cast<typename D::In*>(pass->marginals))) {
+    if (!cut.cut(d, c, sequence, pass->zeta, static_cast<typename D::In*>(pass->marginals))) {
         return true;
     }
     const Lane<D>* const lanes = cut.lanes();

@@ -14,7 +14,7 @@ struct LaneTrust {
     using T = typename D::T;
     static constexpr int N = Vec<T>::N;
 
-    bool well[N], lost[N];  // all went well; this arithmetic is not good enough
+    bool well[N], lost[N];          // all went well; this arithmetic is not good enough
     T least[N], most[N], added[N];  // least mass; largest, all that floors added
 
     void begin() {

@@ -82,7 +82,9 @@ class Abreast {
                row_ && lane_row_ && (kept_ != nullptr) == (keep != Keep::kNothing);
     }
     bool well(int r) const { return trust_.well[r]; }  // whether all went well in lane r
-    bool lost(int r) const { return trust_.lost[r]; }  // whether this arithmetic is not good enough for it
+    bool lost(int r) const {
+        return trust_.lost[r];
+    }  // whether this arithmetic is not good enough for it
     // Forward messages of position i (K, N), where they are kept; tables of the edges into it.
     const T* kept(int64_t i) const { return kept_ + i * step_; }
     const T* kept_table(int64_t i) const { return i < rows_ ? tables_.kept(i) : nullptr; }
@@ -487,7 +489,7 @@ class Abreast {
     LaneTrust<D> trust_;
     unsigned scaled_[D::kEvery];  // the lanes whose backward messages are scaled, by position
     ForwardSums<D> forward_;
-    T last_sum_[N];                                   // of the last messages
+    T last_sum_[N];  // of the last messages
 };
 
 }  // namespace VS_NS

@@ -256,8 +256,7 @@ bool emit_edges(vs::PathPass* pass, D& d, Ticker& ticker, const Lane<D>& s, type
         const int64_t edge = s.edge + i;
         In* out = nullptr;
         if (pass->pairwise && edge >= pass->pairwise_first && edge < pass->pairwise_last) {
-            out = static_cast<In*>(pass->pairwise) +
-                  (edge - pass->pairwise_first) * kk;
+            out = static_cast<In*>(pass->pairwise) + (edge - pass->pairwise_first) * kk;
         }
         if (!out && !sums && !energies) continue;
         if (!ticker.go_on(kSteps)) return false;

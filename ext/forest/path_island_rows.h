@@ -71,8 +71,7 @@ class PathRows {
             for (int r = 0; r < m && ok; ++r) {
                 Lane<D>& s = lanes[r];
                 const int64_t q = c.offset[some[i + r]] - s_.begin;
-                ok = lane_init(s, d_, c, some[i + r], static_cast<In*>(s_.marginals),
-                               scratch_);
+                ok = lane_init(s, d_, c, some[i + r], static_cast<In*>(s_.marginals), scratch_);
                 s.alpha = ok ? scratch_.template array<T>(s.n * Kp_) : nullptr;
                 ok = s.alpha != nullptr;
                 s.psi_rows = const_cast<T*>(rows) + q * Kp_;
@@ -223,9 +222,7 @@ class PathRows {
     bool is_last(int64_t q) const { return q + 1 == i_.n || s_.tree[q + 1] != s_.tree[q]; }
     bool plain(int64_t q) const { return i_.flag[q] & vs::kPlain; }
     int64_t edge_above(int64_t q) const { return in_.c.per_edge ? s_.edge[s_.tree[q]] + q : 0; }
-    In* output(int64_t q) const {
-        return static_cast<In*>(s_.marginals) + (s_.begin + q) * d_.K;
-    }
+    In* output(int64_t q) const { return static_cast<In*>(s_.marginals) + (s_.begin + q) * d_.K; }
     const T* left(int64_t q) const { return is_first(q) ? ones_ : static_cast<const T*>(s_.f[q]); }
     const T* right(int64_t q) const { return is_last(q) ? ones_ : static_cast<const T*>(s_.b[q]); }
     // The message that goes on to the other.

@@ -26,10 +26,9 @@ void pack_piece(void* context, int64_t piece, int worker) {
     const int64_t first = piece * j.rows;
     const int64_t last = std::min(first + j.rows, j.chains->n_labels);
     if (j.wide) {
-        const bool fits = j.table->pack_wide(static_cast<const double*>(j.chains->transition),
-                                             j.chains->n_labels, first, last,
-                                             static_cast<double*>(j.packing->forward),
-                                             static_cast<double*>(j.packing->backward));
+        const bool fits = j.table->pack_wide(
+            static_cast<const double*>(j.chains->transition), j.chains->n_labels, first, last,
+            static_cast<double*>(j.packing->forward), static_cast<double*>(j.packing->backward));
         std::fill(j.findings + first, j.findings + last, uint8_t{!fits});
         return;
     }
@@ -70,7 +69,8 @@ bool pack_table(const PackTable& table, const PoolApi& pool, const Chains& c, in
     const Plan plan("pack", (c.n_labels + job.rows - 1) / job.rows);
     pool.run_plan(plan, pack_piece, &job, threads, control);
     if (wide) {
-        const bool fits = std::all_of(findings, findings + c.n_labels, [](uint8_t f) { return !f; });
+        const bool fits =
+            std::all_of(findings, findings + c.n_labels, [](uint8_t f) { return !f; });
         if (!fits) out->forward = out->backward = nullptr;
         return true;
     }

@@ -18,8 +18,7 @@ namespace VS_NS {
 constexpr double kNoExponent = -1e300;
 // Magnitudes up to which nothing is lost where e ln 2 is taken out of a logarithm: with a fused
 // multiply-add more than there are digits behind the point for.
-constexpr double kMostSplit =
-    VS_LEVEL == VS_LEVEL_SCALAR || VS_LEVEL == VS_LEVEL_V2 ? 5e5 : 1e12;
+constexpr double kMostSplit = VS_LEVEL == VS_LEVEL_SCALAR || VS_LEVEL == VS_LEVEL_V2 ? 5e5 : 1e12;
 
 // exp(x) = m 2^e, m within a factor of sqrt 2 of 1; 0 of -inf. |x| up to kMostSplit.
 VS_INLINE void split_exp(Vec<double> x, Vec<double>* m, Vec<double>* e) {
@@ -64,8 +63,8 @@ VS_INLINE Vec<double> log_normal(Vec<double> x) {
 
 // Rows [l0, l1) of a table (K, K): `forward` has t, m and e of row l, Kp numbers each, `backward`
 // those of column l. False where a score is too large.
-static bool pack_wide(const double* table, int64_t labels, int64_t l0, int64_t l1,
-                      double* forward, double* backward) {
+static bool pack_wide(const double* table, int64_t labels, int64_t l0, int64_t l1, double* forward,
+                      double* backward) {
     using V = Vec<double>;
     const int64_t K = labels, Kp = Tiling<double>(labels).Kp;
     V most = V::set1(0.0);
@@ -101,7 +100,8 @@ template <int NV>
 static VS_INLINE void wide_columns(const double* table, int K, int64_t Kp, const double* x,
                                    const double* m, const double* e, double* y) {
     using V = Vec<double>;
-    // Beside the largest term of a sum, whose n is 1 at most, nothing below the least changes a bit.
+    // Beside the largest term of a sum, whose n is 1 at most, nothing below the least changes a
+    // bit.
     const V least = V::set1(-1000.0), highest = V::set1(8.0), one = V::set1(1.0);
     V top[NV], low[NV], from[NV], sum[NV];  // low 2^from = exp(top)
     each<NV>([&](auto j) VS_INLINE_LAMBDA { top[j] = V::set1(-INFINITY); });
@@ -109,9 +109,8 @@ static VS_INLINE void wide_columns(const double* table, int K, int64_t Kp, const
         if (!(m[l] > 0.0)) continue;
         const double* const row = table + 3 * l * Kp;
         const V own = V::set1(x[l]);
-        each<NV>([&](auto j) VS_INLINE_LAMBDA {
-            top[j] = V::max(top[j], own + V::load(row + j * V::N));
-        });
+        each<NV>([&](auto j)
+                     VS_INLINE_LAMBDA { top[j] = V::max(top[j], own + V::load(row + j * V::N)); });
     }
     each<NV>([&](auto j) VS_INLINE_LAMBDA {
         split_exp(top[j], &low[j], &from[j]);

@@ -66,5 +66,7 @@ def test_too_many_states_are_refused_before_anything_is_allocated(monkeypatch) -
     monkeypatch.setattr("valuesparse.inference._memory.default_memory_limit", lambda: 2**33)
     graph = vs.FactorGraph([2**31 - 1, 2])
     graph.add_feature([0, 1], [5, 1], 1.0)
-    with pytest.raises(vs.MemoryLimitError, match=r"marginals alone need \S+ bytes .* of variable 0"):
+    with pytest.raises(
+        vs.MemoryLimitError, match=r"marginals alone need \S+ bytes .* of variable 0"
+    ):
         vs.bounds.log_z(graph, memory_limit=10**6)

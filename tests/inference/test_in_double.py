@@ -18,7 +18,9 @@ FAR, NEAR = 300.0, 1.0
 TINY = float(np.finfo(np.float32).tiny)
 
 
-def far_and_near(rng: np.random.Generator, lengths: list[int], labels: int) -> npt.NDArray[np.float32]:
+def far_and_near(
+    rng: np.random.Generator, lengths: list[int], labels: int
+) -> npt.NDArray[np.float32]:
     """Return scores of sequences, every second of which float32 can hold."""
     size = np.repeat(np.resize([FAR, NEAR], len(lengths)), lengths)
     return (rng.normal(size=(sum(lengths), labels)) * size[:, None]).astype(np.float32)
@@ -28,7 +30,11 @@ def chains(rng: np.random.Generator, labels: int, kind: str) -> Models:
     """Return a batch in float32, and the same scores in float64."""
     lengths = [7, 3, 0, 12, 1, 9] if kind != "long" else [6000, 5]
     unary = far_and_near(rng, lengths, labels)
-    shape = (sum(max(n - 1, 0) for n in lengths), labels, labels) if kind == "per edge" else (labels, labels)
+    shape = (
+        (sum(max(n - 1, 0) for n in lengths), labels, labels)
+        if kind == "per edge"
+        else (labels, labels)
+    )
     table = (30.0 * rng.normal(size=shape)).astype(np.float32)
     table[rng.random(shape) < 0.1] = -np.inf
     table[..., 0] = 1.0
@@ -54,7 +60,9 @@ def trees(rng: np.random.Generator, labels: int, kind: str) -> Models:
     parent = np.array([-1, *(rng.integers(max(0, v - 3), v) for v in range(1, n))])
     parent = np.concatenate([parent, np.where(parent < 0, -1, parent + n)])
     unary = far_and_near(rng, [n, n], labels)
-    shape = {"shared": (labels, labels), "typed": (3, labels, labels)}.get(kind, (2 * n, labels, labels))
+    shape = {"shared": (labels, labels), "typed": (3, labels, labels)}.get(
+        kind, (2 * n, labels, labels)
+    )
     table = (30.0 * rng.normal(size=shape)).astype(np.float32)
     more = {"edge_type": rng.integers(0, 3, size=2 * n)} if kind == "typed" else {}
     if kind == "allowed":
@@ -93,7 +101,9 @@ def test_answers_of_the_model_in_float64(
     np.testing.assert_array_equal(r.pairwise(edges), as_single(s.pairwise(edges)))
     np.testing.assert_allclose(r.expectations(), s.expectations(), atol=1e-3)
     np.testing.assert_allclose(r.entropy(), s.entropy(), rtol=1e-4, atol=1e-4)
-    np.testing.assert_array_equal(vs.sample(single, 3, 1)[:, :far], vs.sample(double, 3, 1)[:, :far])
+    np.testing.assert_array_equal(
+        vs.sample(single, 3, 1)[:, :far], vs.sample(double, 3, 1)[:, :far]
+    )
 
 
 @pytest.mark.parametrize("zeta", [0.6, 0.95])
@@ -129,5 +139,3 @@ def test_what_is_forbidden_is_found_in_the_wide_part() -> None:
     unary[12] = -np.inf  # of the third sequence, whose other scores are far apart
     with pytest.raises(vs.InfeasibleError, match="sequence 2"):
         vs.infer(vs.Chain(unary, np.zeros((3, 3), np.float32), lengths=[5] * 4))
-
-
