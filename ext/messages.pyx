@@ -249,6 +249,7 @@ cdef class Network:
         table_scope.reserve(scope.size())
         table_ptr.push_back(0)
         table_at.push_back(0)
+        joined = {}  # sums of tables over the same variables, by group
         for f in range(count):
             if cancelled(&call.control, f):
                 call.end(kCancelled)
@@ -268,9 +269,13 @@ cdef class Network:
             whole = [scope[i] for i in range(ptr[first[f]], ptr[first[f] + 1])]
             mine = [scope[i] for i in range(ptr[f], ptr[f + 1])]
             table = self.read(at[f], mine).transpose([mine.index(v) for v in whole])
+            if group[f] in joined:
+                joined[group[f]] += table
+                continue
             table = np.ascontiguousarray(self.read(self.tables[group[f]], whole) + table)
-            self.keep.append(table)
+            joined[group[f]] = table
             self.tables[group[f]] = doubles(table)
+        self.keep.append(joined)
         self.network = new CppNetwork()
         count = <int64_t>self.tables.size()
         if own.size():

@@ -175,3 +175,30 @@ assert built < tables.nbytes / 10 and asked < tables.nbytes / 4, (built, asked, 
     python = [sys.executable, "-c", program]
     ran = subprocess.run(python, cwd=tmp_path, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no module resource")
+@pytest.mark.parametrize("size", [1.0, 2000.0])
+def test_log_z_of_order_two_keeps_no_messages(tmp_path: Path, size: float) -> None:
+    program = f"""
+import resource, sys
+import numpy as np, valuesparse as vs
+def most():
+    found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return found if sys.platform == "darwin" else 1024 * found
+rng = np.random.default_rng(0)
+n, k = 5000, 30
+unary, table = {size} * rng.normal(size=(n, k)), {size} * rng.normal(size=(k, k, k))
+states = np.zeros(n, dtype=np.int64)
+short = vs.SecondOrderChain(unary[:50], table)
+found = vs.log_prob(short, states[:50]), vs.infer(short).log_z
+model = vs.SecondOrderChain(unary, table)
+before = most()
+vs.log_prob(model, states)
+assert most() - before < n * k * k * 8 / 4, (most() - before, n * k * k * 8)
+score = unary[:50, 0].sum() + 48 * table[0, 0, 0]
+assert np.allclose(found[0], score - found[1], rtol=1e-12), found
+"""
+    python = [sys.executable, "-c", program]
+    ran = subprocess.run(python, cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr

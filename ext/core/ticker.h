@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/problem.h"
+#include "simd/level.h"
 
 namespace VS_NS {
 

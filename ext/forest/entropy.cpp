@@ -89,7 +89,7 @@ class Entropies {
         std::vector<double> row, sent;
     };
     static constexpr double kLeast = 1e-30;
-    static constexpr double kFarBelow = 80.0;  // shares of less than exp of that are left out, too
+    static constexpr size_t kPad = 16;  // numbers of a vector, at most, behind a row
 
     Ticker ticker_of(bool caller) const { return Ticker(control_, caller, c_.n_labels, 8); }
     static double entry(const void* array, int64_t i) {
@@ -144,7 +144,7 @@ class Entropies {
               Workspace& work) const {
         const size_t n = parent.label.size();
         std::vector<double>&row = work.row, &sent = work.sent;
-        row.resize(child.label.size());
+        row.resize(child.label.size() + kPad);
         sent.resize(n);
         double top = kNever;
         for (size_t i = 0; i < n; ++i) {
@@ -158,32 +158,15 @@ class Entropies {
         for (size_t i = 0; i < n; ++i) parent.weight[i] += top > kNever ? sent[i] - top : kNever;
     }
     double root(const CountedLabels& own, Workspace& work) const {
-        work.row.assign(own.label.size(), 0.0);
+        work.row.assign(own.label.size() + kPad, 0.0);
         double entropy;
         summed(own, work.row, &entropy);
         return entropy;
     }
     // log sum_b exp(row(b) + w(b)), and the entropy of b and of all below it.
     static double summed(const CountedLabels& own, std::vector<double>& row, double* entropy) {
-        size_t best = 0;
-        for (size_t j = 0; j < row.size(); ++j) {
-            row[j] += own.weight[j];
-            if (row[j] > row[best]) best = j;
-        }
-        *entropy = 0.0;
-        if (row.empty() || row[best] == kNever) return kNever;
-        // The largest stands apart from the rest, which may be next to nothing beside it.
-        double rest = 0.0, sum = own.below[best];
-        for (size_t j = 0; j < row.size(); ++j) {
-            const double far = row[best] - row[j];
-            if (j == best || !(far < kFarBelow)) continue;
-            const double q = std::exp(-far);
-            rest += q;
-            sum += q * (far + own.below[j]);
-        }
-        const double log_sum = std::log1p(rest);
-        *entropy = log_sum + sum / (1.0 + rest);
-        return row[best] + log_sum;
+        return level().conditional(row.data(), own.weight.data(), own.below.data(),
+                                   static_cast<int>(own.label.size()), entropy);
     }
 
     const ForestModel& m_;

@@ -11,6 +11,7 @@
 #include "forest/branching_edges.h"
 #include "forest/branching_island_rows.h"
 #include "forest/branching_pass.h"
+#include "forest/conditional.h"
 #include "forest/islands_abreast_task.h"
 #include "forest/likely.h"
 #include "rows/listed_row.h"
@@ -204,6 +205,7 @@ static const vs::Level kLevel = {
     best,
     likely,
     list_row,
+    conditional,
     compare,
     peak,
     message_pass,

@@ -24,7 +24,7 @@ void exponentials(const double* x, double shift, int64_t n, int64_t np, double* 
 }
 
 int64_t second_space(const Job& job, const int64_t* lengths, int count) {
-    return SecondPass::space(job.model.labels, job.packed.kp, lengths, count);
+    return SecondPass::space(job, lengths, count);
 }
 int64_t segment_space(const Job& job, int64_t length) {
     return SegmentPass::space(job.model, job.packed.kp, length, job.ask.entropy != nullptr);

@@ -46,7 +46,10 @@ bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables, dou
     // h_i[f, k], as a; empty where no entropy is wanted.
     std::vector<double> entropy(ask_.entropy ? static_cast<size_t>(kk) : 0), entropy_after(entropy);
     // Column by column: forward_ holds a_i[f, k] at (i - 1) * kk + k * K + f.
-    forward_.resize(static_cast<size_t>((n_ - 1) * kk));
+    // Where nothing goes back, two of them take turns.
+    const bool kept = back() || ask_.size;
+    const auto place = [&](int64_t i) { return kept ? i - 1 : (i - 1) % 2; };
+    forward_.resize(static_cast<size_t>((kept ? n_ - 1 : std::min(n_ - 1, int64_t{2})) * kk));
     double taken = 0.0;  // out of the rows of forward_
     double *x = work_.data(), *out = x + kk, *scratch = out + kk;
     for (int64_t f = 0; f < K; ++f) {
@@ -56,10 +59,10 @@ bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables, dou
         }
     }
     for (int64_t i = 1; i < n_; ++i) {
-        double* a = row(forward_, i - 1, kk);
+        double* a = row(forward_, place(i), kk);
         if (i > 1) {
             if (!go_on(worker)) return false;
-            const double* before = a - kk;
+            const double* before = row(forward_, place(i - 1), kk);
             for (int64_t c = 0; c < K; ++c) {
                 tables[static_cast<size_t>(c)].forward(before + c * K, out, scratch);
                 for (int64_t t = 0; t < K; ++t) a[t * K + c] = out[t] + unary(i)[t];
@@ -78,11 +81,12 @@ bool Run::second(int64_t s, int worker, const std::vector<LogTable>& tables, dou
         if (!alive(a, kk, i)) return false;
         taken += settle(a, kk);
     }
-    const double log_z = taken + log_sum(row(forward_, n_ - 2, kk), kk);
+    const double* const end = row(forward_, place(n_ - 1), kk);
+    const double log_z = taken + log_sum(end, kk);
     ask_.log_z[s] = log_z;
     if (ask_.size) second_draw(s, tables);
     if (ask_.entropy) {
-        ask_.entropy[s] = entropy_of(row(forward_, n_ - 2, kk), entropy.data(), kk);
+        ask_.entropy[s] = entropy_of(end, entropy.data(), kk);
     }
     if (!back()) return true;
     // b_i[f, k] at k * K + f, as a.

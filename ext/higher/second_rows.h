@@ -78,7 +78,8 @@ class SecondPass {
           k_(m_.labels),
           kp_(p_.kp),
           size_(k_ * kp_),
-          square_(kp_ * kp_) {
+          square_(kp_ * kp_),
+          kept_(keeps(ask_)) {
         const auto take = [&](int64_t n) {
             double* const found = space;
             space += n;
@@ -91,7 +92,7 @@ class SecondPass {
             lane.psi = take(lane.n * kp_);
             lane.lift = take(lane.n);
             lane.top = take(lane.n);
-            lane.a = take((lane.n - 1) * size_);
+            lane.a = take(rows(lane.n, kept_) * size_);
             lane.b = take(square_);
             lane.v = take(square_);
             lane.right = take(size_);
@@ -106,10 +107,13 @@ class SecondPass {
         left_ = take(kp_);
     }
 
-    static int64_t space(int64_t k, int64_t kp, const int64_t* lengths, int count) {
+    static int64_t space(const Job& job, const int64_t* lengths, int count) {
+        const int64_t k = job.model.labels, kp = job.packed.kp;
         int64_t n = kp * kp + k * kp + 3 * kp;
-        for (int s = 0; s < count; ++s)
-            n += lengths[s] * (kp + 2) + (lengths[s] + 1) * k * kp + 3 * kp * kp;
+        for (int s = 0; s < count; ++s) {
+            const int64_t held = rows(lengths[s], keeps(job.ask)) + 2;
+            n += lengths[s] * (kp + 2) + held * k * kp + 3 * kp * kp;
+        }
         return n;
     }
 
@@ -147,7 +151,7 @@ class SecondPass {
                 const V own = V::set1(left_[f]);
                 for (int64_t k = 0; k < kp_; k += V::N) {
                     const V x = own + V::load(p_.first + f * kp_ + k) + V::load(row_ + k);
-                    x.store(lane.a + f * kp_ + k);
+                    x.store(a_of(lane, 1) + f * kp_ + k);
                 }
             }
         }
@@ -156,14 +160,14 @@ class SecondPass {
             if (!ticker.go_on(alive)) return;
             advance<PairMaxima>(alive, i);
             for (int s = 0; s < alive; ++s) {
-                double* const a = lanes_[s].a + (i - 1) * size_;
+                double* const a = a_of(lanes_[s], i);
                 compose(m_, kp_, lanes_[s].first, i, kNoEnd, row_);
                 add_to_rows(row_, a);
             }
         }
         for (int64_t k = 0; k < kp_; ++k) row_[k] = k < k_ ? m_.end[k] : 0.0;
         for (int s = 0; s < group_->count; ++s)
-            add_to_rows(row_, lanes_[s].a + (lanes_[s].n - 2) * size_);
+            add_to_rows(row_, a_of(lanes_[s], lanes_[s].n - 1));
     }
 
   private:
@@ -187,9 +191,17 @@ class SecondPass {
     const Packed& p_;
     Group* group_;
     int64_t k_, kp_, size_, square_;
+    bool kept_;  // all A_i; else two of them take turns
     Lane lanes_[Group::kMost];
     double *turned_, *pairs_, *row_, *column_, *left_;
 
+    static bool keeps(const LongerRequest& ask) {
+        return ask.both_ways() || ask.size > 0 || ask.best;
+    }
+    static int64_t rows(int64_t n, bool kept) { return kept || n < 3 ? n - 1 : 2; }
+    double* a_of(const Lane& lane, int64_t i) const {
+        return lane.a + (kept_ ? i - 1 : (i - 1) % 2) * size_;
+    }
     void add_to_rows(const double* row, double* a) const {
         for (int64_t j = 0; j < size_; j += kp_) {
             for (int64_t k = 0; k < kp_; k += V::N)
@@ -229,7 +241,7 @@ class SecondPass {
         for (int64_t f = 0; f < k_; ++f) {
             const V own = V::set1(lane.psi[f]);
             for (int64_t k = 0; k < kp_; k += V::N)
-                (own * V::load(p_.first + f * kp_ + k)).store(lane.a + f * kp_ + k);
+                (own * V::load(p_.first + f * kp_ + k)).store(a_of(lane, 1) + f * kp_ + k);
         }
         lane.lift[0] = 1.0;
         absorb(s, 1);
@@ -242,8 +254,8 @@ class SecondPass {
         double* y[Group::kMost];
         for (int s = 0; s < alive; ++s) {
             x[s] = lanes_[s].v;
-            y[s] = lanes_[s].a + (i - 1) * size_;
-            weave_pairs(y[s] - size_, k_, kp_, lanes_[s].v);
+            y[s] = a_of(lanes_[s], i);
+            weave_pairs(a_of(lanes_[s], i - 1), k_, kp_, lanes_[s].v);
         }
         pair_product<Algebra>(alive, x, p_.up, k_, kp_, y);
     }
@@ -255,7 +267,7 @@ class SecondPass {
     // Multiplies A_i by psi_i and by what is taken out of A_i-1.
     void absorb(int s, int64_t i) {
         Lane& lane = lanes_[s];
-        double* const a = lane.a + (i - 1) * size_;
+        double* const a = a_of(lane, i);
         const double* const psi = lane.psi + i * kp_;
         const V lift = V::set1(lane.lift[i - 1]);
         V top = V::set1(0.0);
@@ -283,7 +295,7 @@ class SecondPass {
         const int64_t number = group_->sequence[s];
         V sum = V::set1(0.0);
         const bool lone = lane.n == 1;
-        const double* const last = lone ? lane.psi : lane.a + (lane.n - 2) * size_;
+        const double* const last = lone ? lane.psi : a_of(lane, lane.n - 1);
         for (int64_t j = 0; j < (lone ? kp_ : size_); j += V::N) sum = sum + V::load(last + j);
         const double total = sum.hsum();
         need(s, total > kLeast);
@@ -340,7 +352,7 @@ class SecondPass {
     // Answers at i from A_i and B_i; returns the largest number of B_i.
     double meet(int s, int64_t i) {
         Lane& lane = lanes_[s];
-        const double* const a = lane.a + (i - 1) * size_;
+        const double* const a = a_of(lane, i);
         // Blocks of labels k, [f][k], of what is [k][f].
         for (int64_t v = 0; v < kp_; v += V::N) {
             const double* from[V::N];
@@ -423,7 +435,7 @@ class SecondPass {
         double *y[Group::kMost], lift[Group::kMost];
         for (int s = 0; s < alive; ++s) {
             const Lane& lane = lanes_[s];
-            weave_pairs(lane.a + (i - 2) * size_, k_, kp_, lane.w);
+            weave_pairs(a_of(lane, i - 1), k_, kp_, lane.w);
             x[s] = lane.w;
             y[s] = lane.y;
             right[s] = lane.right;

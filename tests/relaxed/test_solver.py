@@ -207,6 +207,22 @@ def test_a_solver_must_solve_the_graph_that_it_is_given() -> None:
     assert tree.evidence == {1: 0}
 
 
+@pytest.mark.parametrize("looked_at", ["the graph", "its copy", "none"])
+def test_a_solver_may_solve_a_copy(looked_at: str) -> None:
+    graph = vs.FactorGraph([2, 2, 2])
+    graph.add([0], [0.0, 1.0])
+    graph.add_features(vs.factors.Features(np.array([[0, 1], [1, 2]]), np.array([2.0, -3.0])))
+
+    def solver(part: vs.FactorGraph, _: object) -> vs.GraphResult:
+        copy = part.copy()
+        # Features of a block become objects when somebody asks, in each graph its own.
+        if looked_at != "none":
+            assert (part if looked_at == "the graph" else copy).factors
+        return vs.infer(copy)
+
+    assert vs.relax(graph, solver=solver).factors.tolist() == [0, 1, 2]
+
+
 @pytest.mark.parametrize("ask", [vs.relax, lambda g, **more: vs.select(g, min_size=1.0, **more)])
 def test_too_many_states_are_refused_before_anything_is_allocated(ask, monkeypatch) -> None:
     monkeypatch.setattr("valuesparse.inference._memory.default_memory_limit", lambda: 2**33)
