@@ -165,7 +165,7 @@ class Entropies {
     }
     // log sum_b exp(row(b) + w(b)), and the entropy of b and of all below it.
     static double summed(const CountedLabels& own, std::vector<double>& row, double* entropy) {
-        constexpr int kVectors = 12;  // labels from which vectors are faster
+        constexpr int kVectors = 4;  // labels from which vectors are faster
         const int n = static_cast<int>(own.label.size());
         const Level& by = n < kVectors ? at_level<Level>(VS_LEVEL_SCALAR) : level();
         return by.conditional(row.data(), own.weight.data(), own.below.data(), n, entropy);
