@@ -45,7 +45,8 @@ class Minors {
         // Words that may be attached to a single root have a tree of their own: root_words.h.
         const double product = a.p * b.p;
         if (a.on_top != b.on_top || product == 0.0) return product;
-        // a b (x - y) (u - v), every factor of which has its own error.
+        // a b (x - y) (u - v), every factor of which has its own error: where both differences
+        // vanish the product of errors is felt.
         const double x = hit(head_a, modifier_b), u = hit(head_b, modifier_a);
         double y = hit(modifier_a, modifier_b), v = hit(modifier_b, modifier_a);
         if (single_) {  // of words `hit` is of first order, of the root it is 1
@@ -54,7 +55,9 @@ class Minors {
         }
         const double both = a.share * b.share;
         const double p = product - a.share * (x - y) * (b.share * (u - v));
-        const double felt = (x > y ? x : y) * std::fabs(u - v) + std::fabs(x - y) * (u > v ? u : v);
+        const double most_a = x > y ? x : y, most_b = u > v ? u : v;
+        const double felt =
+            most_a * std::fabs(u - v) + std::fabs(x - y) * most_b + digits_ * (most_a * most_b);
         const bool fine = digits_ * (product + both * felt) <= kFine;
         return !fine ? -1.0 : p > 0.0 ? p : 0.0;
     }
@@ -160,8 +163,9 @@ class HeadMinors {
         const V a = V::set1(one.share), product = V::set1(one.p) * V::load(p_ + j);
         const V across = x - y, back = u - v;
         const V minor = product - a * across * (share * back);
-        const V felt =
-            V::max(x, y) * V::max(back, zero - back) + V::max(across, zero - across) * V::max(u, v);
+        const V most_a = V::max(x, y), most_b = V::max(u, v);
+        const V felt = most_a * V::max(back, zero - back) + V::max(across, zero - across) * most_b +
+                       felt_ * (most_a * most_b);
         const V error = felt_ * (product + a * share * felt);
         V both =
             V::where_ge(fine, error, V::max(minor, zero)) + (V::where_ge(fine, error, unit) - unit);

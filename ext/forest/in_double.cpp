@@ -5,14 +5,15 @@
 #include <new>
 
 #include "core/at.h"
+#include "core/large_pages.h"
 #include "forest/layout.h"
 #include "forest/plan.h"
 
 namespace vs {
 namespace {
 
-constexpr int64_t kPartBytes = int64_t{64}
-                               << 20;  // that a part takes, unless one component takes more
+// What a part takes, unless one component takes more.
+constexpr int64_t kPartBytes = int64_t{64} << 20;
 
 // Row `row` of a table of rows of `size` numbers.
 void widen(const void* from, int64_t row, int64_t size, double* to) {
@@ -29,11 +30,13 @@ void narrow(const double* from, int64_t row, int64_t size, void* to) {
 
 }  // namespace
 
-InDouble::Doubles InDouble::zeros(int64_t n) {
+InDouble::Doubles InDouble::zeros(int64_t n) const {
     const size_t count = static_cast<size_t>(std::max(n, int64_t{1}));
     if (count > std::numeric_limits<size_t>::max() / sizeof(double)) throw std::bad_alloc();
     Doubles x(static_cast<double*>(std::calloc(count, sizeof(double))));
     if (!x) throw std::bad_alloc();
+    // Where hardly anything stays untouched.
+    if (dense_) prefer_large_pages(x.get(), static_cast<int64_t>(count * sizeof(double)));
     return x;
 }
 
@@ -41,6 +44,10 @@ InDouble::InDouble(const Request& single, const std::vector<int64_t>& components
     : single_(single), r_(single) {
     take(components, next);
     find_rows();
+    if (!rows_.empty()) {
+        const auto ends = std::minmax_element(rows_.begin(), rows_.end());
+        dense_ = 2 * static_cast<int64_t>(rows_.size()) > *ends.second - *ends.first;
+    }
     r_.components = &components_;
     r_.prepared = nullptr;
     r_.narrow = false;

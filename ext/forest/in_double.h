@@ -28,7 +28,7 @@ class InDouble {
     };
     using Doubles = std::unique_ptr<double[], Free>;  // zeros
 
-    static Doubles zeros(int64_t n);
+    Doubles zeros(int64_t n) const;
     void take(const std::vector<int64_t>& components, size_t* next);
     void find_rows();
     void compose();
@@ -43,6 +43,7 @@ class InDouble {
     Request r_;
     std::vector<int64_t> components_;
     std::vector<int64_t> rows_;  // their variables
+    bool dense_ = false;  // most of what lies between the first and the last of them is theirs
     Doubles unary_, tables_, marginals_, pairwise_, compared_;
     Comparison comparison_{};
 };

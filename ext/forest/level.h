@@ -176,8 +176,8 @@ struct Level {
     // many; `labels` null: nothing else. *rest: the largest of the others, or 0.
     int64_t (*list_row)(int dtype, const void* row, int64_t labels_in_row, double least,
                         int32_t* labels, void* values, double* rest);
-    // x(j) += weight(j), of which x has space for whole vectors; returns log sum_j exp x(j), and the
-    // entropy of j together with below(j).
+    // x(j) += weight(j), of which x has space for whole vectors; returns log sum_j exp x(j), and
+    // the entropy of j together with below(j).
     double (*conditional)(double* x, const double* weight, const double* below, int n,
                           double* entropy);
     // Fills in a Comparison from n rows of a component, those of variables `first` on, which are

@@ -82,9 +82,8 @@ class Abreast {
                row_ && lane_row_ && (kept_ != nullptr) == (keep != Keep::kNothing);
     }
     bool well(int r) const { return trust_.well[r]; }  // whether all went well in lane r
-    bool lost(int r) const {
-        return trust_.lost[r];
-    }  // whether this arithmetic is not good enough for it
+    // Whether this arithmetic is not good enough for lane r.
+    bool lost(int r) const { return trust_.lost[r]; }
     // Forward messages of position i (K, N), where they are kept; tables of the edges into it.
     const T* kept(int64_t i) const { return kept_ + i * step_; }
     const T* kept_table(int64_t i) const { return i < rows_ ? tables_.kept(i) : nullptr; }

@@ -166,8 +166,7 @@ class SecondPass {
             }
         }
         for (int64_t k = 0; k < kp_; ++k) row_[k] = k < k_ ? m_.end[k] : 0.0;
-        for (int s = 0; s < group_->count; ++s)
-            add_to_rows(row_, a_of(lanes_[s], lanes_[s].n - 1));
+        for (int s = 0; s < group_->count; ++s) add_to_rows(row_, a_of(lanes_[s], lanes_[s].n - 1));
     }
 
   private:

@@ -290,7 +290,10 @@ class Pool {
         void* const probe = std::malloc(std::size_t{64} << 10);
         if (!probe) return false;
         std::free(probe);
-        (void)std::uncaught_exceptions();
+        try {
+            throw 0;
+        } catch (int) {
+        }
         return true;
     }
     void loop(int worker, uint64_t seen) {

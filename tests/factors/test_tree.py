@@ -74,6 +74,26 @@ def test_joints_of_two(case) -> None:
     check_joints(*case)
 
 
+@pytest.mark.parametrize("step", [5.0, 60.0, 200.0, 232.0])
+def test_joints_of_two_where_all_differences_vanish(step: float) -> None:
+    # Both factors of a minor lose all their digits: the product of what they lost is not nothing.
+    arcs = [(h, m) for h, m in all_arcs(4) if (h, m) != (3, 1)]
+    steps = np.array([0, -2, 1, -1, 0, 1, 1, -1, 2, 0, 1, 0, 1, 0, 1.0])
+    scores = dict(zip(sorted(arcs), step * steps, strict=True))
+    factor = Tree(arcs, range(len(arcs)))
+    odds = np.array([scores[arc] for arc in arcs])
+    check_joints(factor, np.stack([np.zeros(len(arcs)), odds], axis=1))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_joints_of_two_where_scores_are_far_apart_and_tied(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    arcs = all_arcs(4)
+    factor = Tree(arcs, range(len(arcs)), single_root=bool(seed % 2))
+    odds = rng.choice([40.0, 60.0, 200.0]) * np.round(rng.normal(size=len(arcs)))
+    check_joints(factor, np.stack([np.zeros(len(arcs)), odds], axis=1))
+
+
 @given(cases())
 @examples(60)
 def test_log_potentials_are_those_of_trees(case) -> None:

@@ -30,11 +30,13 @@ from valuesparse.inference._memory import as_limit, show_bytes
 from valuesparse.inference._refusals import (
     ADVICE,
     JOINTS,
+    STATE_BYTES,
     SearchGivenUp,
     as_graph,
     bytes_of,
     check_states,
     impossible,
+    made_bytes,
     outputs,
 )
 from valuesparse.inference._search import within
@@ -115,7 +117,7 @@ class Compiled:
         self._barren, self._budget = barren, budget
         self._snapshot = snapshot_of(graph, self.memory_limit)
         #: Bytes that every question takes beside a tree.
-        self._rest = outputs(graph)
+        self._rest = STATE_BYTES * self._snapshot.entries + made_bytes(graph)
         self._graph = graph = graph.copy()  # the builder may grow: answers are about this one
         self._states = self._snapshot.entries
         self._lock = _OneAtATime()

@@ -236,7 +236,7 @@ def _choose_tree(
     auto = method == "auto"
     jt = None
     try:
-        beyond = beyond_memory(model, as_limit(memory_limit)) if auto else None
+        beyond = beyond_memory(model, memory_limit) if auto else None
         if beyond is not None:
             raise SearchGivenUp(beyond)
         jt = JunctionTree._of_call(
@@ -417,7 +417,7 @@ def sample(
                 "variables, or infer(method='bp') for marginals, which needs none"
             )
     advice = "use factors of fewer variables: sampling needs tables"
-    require_memory(model, advice, as_limit(memory_limit))
+    require_memory(model, advice, memory_limit)
     jt = JunctionTree._of_call(model, evidence, memory_limit, watch)
     found = jt._sample(count, generator, None, workers, watch)
     jt._keep()
@@ -434,7 +434,7 @@ def score(
         for factor in model.factors:
             total += float(factor.checked_log_potential(y[None, list(factor.scope)])[0])
     else:
-        total = snapshot_of(model, as_limit(memory_limit)).score(y)
+        total = snapshot_of(model, memory_limit).score(y)
     for v, value in model.evidence.items():
         known: Any = value
         total += (0.0 if y[v] == known else -np.inf) if isinstance(value, int) else known[y[v]]

@@ -26,6 +26,7 @@ __all__ = [
     "check_states",
     "first_names",
     "impossible",
+    "made_bytes",
     "outputs",
     "too_large",
 ]
@@ -124,8 +125,13 @@ def check_states(graph: FactorGraph, limit: int, each: int = STATE_BYTES) -> Non
 
 def outputs(graph: FactorGraph) -> int:
     """Return the bytes of marginals, of what they are read from, and of tables to be made."""
-    made = min(tables_to_make(graph).size, sys.float_info.max)
-    return STATE_BYTES * graph.n_states + int(made)
+    return STATE_BYTES * graph.n_states + made_bytes(graph)
+
+
+def made_bytes(graph: FactorGraph) -> int:
+    """Return the bytes of the tables that factors have to make."""
+    made = tables_to_make(graph)
+    return int(min(made.size, sys.float_info.max)) if made.number else 0
 
 
 def bytes_of(size: float) -> str:

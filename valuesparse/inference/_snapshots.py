@@ -28,7 +28,7 @@ def snapshot_of(graph: FactorGraph, limit: int | None = None) -> _junction.Snaps
     Tables to be made may take `limit` bytes, whoever made them; without one, those that are made
     now the default.
     """
-    if limit is not None:
+    if limit is not None and tables_to_make(graph).size > limit:
         require_memory(graph, limit=limit)
     kept = _KEPT.get(graph.stamp)
     # Tables that factors made themselves may be too large beside the evidence of this graph.
@@ -61,10 +61,7 @@ def require_memory(graph: FactorGraph, advice: str = FEWER, limit: int | None = 
 
 def beyond_memory(graph: FactorGraph, limit: int | None = None) -> str | None:
     """Return why tables are not made of factors that have none, or None where they fit."""
-    asked = tables_to_make(graph)
-    if not asked.number:
-        return None
-    default = _memory.default_memory_limit()
+    asked, default = tables_to_make(graph), _memory.default_memory_limit()
     limit = default if limit is None else limit
     if asked.size <= limit:
         return None

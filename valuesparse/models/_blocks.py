@@ -44,7 +44,10 @@ Block = Features | Tables
 class Stamp:
     """Graphs with the same stamp have the same variables and factors."""
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "to_make")
+
+    #: The tables to be made for these factors, once asked.
+    to_make: ToMake
 
 
 #: The structured factors of all graphs with the same factors.
@@ -398,15 +401,11 @@ class ToMake(NamedTuple):
     kind: str
 
 
-#: The tables to be made for all graphs with the same factors, once asked.
-_TO_MAKE: weakref.WeakKeyDictionary[Stamp, ToMake] = weakref.WeakKeyDictionary()
-
-
 def tables_to_make(graph: Factors) -> ToMake:
     """Return what the tables of factors that have none would take."""
-    found = _TO_MAKE.get(graph.stamp)
+    found = getattr(graph.stamp, "to_make", None)
     if found is None:
-        found = _TO_MAKE[graph.stamp] = _weigh_tables(graph)
+        found = graph.stamp.to_make = _weigh_tables(graph)
     return found
 
 
