@@ -143,3 +143,34 @@ def test_a_graph_that_does_not_fit(left: int) -> None:
     done = run(NO_ROOM, str(left), timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.strip() in ("MemoryError", "answered")
+
+
+# The bounds of mean field's starts are summed by two threads, and each takes memory for it.
+STARTS = """
+import mmap, resource, sys
+import numpy as np, valuesparse as vs
+n = 200_000
+rng = np.random.default_rng(5)
+graph = vs.FactorGraph([4] * n)
+graph.add_many(np.arange(n)[:, None], rng.normal(size=(n, 4)))
+ring = np.stack([np.arange(n), (np.arange(n) + 1) % n], axis=1)
+graph.add_many(ring, rng.normal(size=(n, 4, 4)))
+with open("/proc/self/statm") as f:
+    used = int(f.read().split()[0]) * mmap.PAGESIZE
+resource.setrlimit(resource.RLIMIT_AS, (used + (int(sys.argv[1]) << 20), -1))
+try:
+    vs.infer(graph, method=vs.MeanField(max_iterations=5), threads=3)
+    print("answered")
+except MemoryError:
+    print("MemoryError")
+"""
+
+
+@pytest.mark.parametrize(
+    "left",
+    [300, *(pytest.param(left, marks=pytest.mark.slow) for left in range(200, 420, 20))],
+)
+def test_starts_of_mean_field_that_do_not_fit(left: int) -> None:
+    done = run(STARTS, str(left), timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.strip() in ("MemoryError", "answered")
