@@ -12,47 +12,16 @@
 namespace VS_NS {
 namespace {
 
-// log((s + d) / (s - d)) for |d| <= s / 3: 2u + u^3 p(u^2), u = d / s; error of p 2.5e-18.
-VS_INLINE Vec<double> log_ratio(Vec<double> d, Vec<double> s) {
-    using V = Vec<double>;
-    const V u = d / s, w = u * u;
-    V p = V::set1(0.15630577800922850446);
-    p = V::fma(p, w, V::set1(0.074921437955507673008));
-    p = V::fma(p, w, V::set1(0.10845178394880014822));
-    p = V::fma(p, w, V::set1(0.1173427906130319746));
-    p = V::fma(p, w, V::set1(0.13335178631449255837));
-    p = V::fma(p, w, V::set1(0.15384543964860549287));
-    p = V::fma(p, w, V::set1(0.18181819897962714383));
-    p = V::fma(p, w, V::set1(0.22222222198236770557));
-    p = V::fma(p, w, V::set1(0.28571428571600099292));
-    p = V::fma(p, w, V::set1(0.39999999999999522505));
-    p = V::fma(p, w, V::set1(0.66666666666666666886));
-    return V::fma(u * w, p, u + u);
-}
-
 constexpr int64_t kBlock = 64;
 constexpr double kNormal = 2.2250738585072014e-308;
 
-// Logarithms of kBlock positive normal numbers, in place: x = m 2^e, m from 1/2 to 2.
+// Logarithms of kBlock positive normal numbers, in place.
 VS_INLINE void log_block(double* x) {
     using V = Vec<double>;
-    double e[kBlock];
-    for (int64_t i = 0; i < kBlock; ++i) {
-        // From 1.5 on the mantissa is halved, so that e is 0 on both sides of 1.
-        uint64_t bits;
-        std::memcpy(&bits, x + i, sizeof bits);
-        const uint64_t half = (bits >> 51) & 1;
-        const uint64_t power = ((bits >> 52) + half) | 0x4330000000000000u;  // 2^52 + e + 1023
-        bits = (bits & 0xFFFFFFFFFFFFFu) | (0x3FF0000000000000u - (half << 52));
-        std::memcpy(x + i, &bits, sizeof bits);
-        std::memcpy(e + i, &power, sizeof power);
-    }
-    const V one = V::set1(1.0), bias = V::set1(4503599627370496.0 + 1023.0);
+    double power[kBlock];
+    for (int64_t i = 0; i < kBlock; ++i) split_normal(x + i, power + i);
     for (int64_t i = 0; i < kBlock; i += V::N) {
-        const V m = V::load(x + i), n = V::load(e + i) - bias;
-        V y = V::fma(n, V::set1(ExpConst<double>::kLn2Lo), log_ratio(m - one, m + one));
-        y = V::fma(n, V::set1(ExpConst<double>::kLn2Hi), y);
-        y.store(x + i);
+        log_of_parts(V::load(x + i), V::load(power + i)).store(x + i);
     }
 }
 

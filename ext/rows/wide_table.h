@@ -31,34 +31,29 @@ VS_INLINE void split_exp(Vec<double> x, Vec<double>* m, Vec<double>* e) {
     *e = n + V::where_ge(V::set1(-INFINITY), x, V::set1(kNoExponent));
 }
 
-// log(x) of normal numbers, -inf of 0. x = 2^q (1 + f), 1 + f within a factor of sqrt 2 of 1,
-// s = f / (2 + f): log(1 + f) = 2 s + s^3 (2/3 + 2/5 s^2 + ...), the series fitted with an error
-// below 2^-58. Exact where x is 1.
+// log(x) of normal numbers, -inf of 0. Exact where x is 1.
 VS_INLINE Vec<double> log_normal(Vec<double> x) {
     using V = Vec<double>;
-    const V one = V::set1(1.0), half = V::set1(0.5), zero = V::set1(0.0);
-    double part[V::N], q[V::N];
+    double part[V::N], power[V::N];
     V::max(x, V::set1(1e-300)).store(part);
-    for (int r = 0; r < V::N; ++r) {
-        const int own = exponent_of(part[r]);
-        q[r] = static_cast<double>(own);
-        part[r] *= power_of_two(-own, 0.0);
-    }
-    const V u = V::load(part);
-    const V high = V::where_ge(u, V::set1(1.4142135623730951), one);
-    const V f = V::fma(high * half, zero - u, u) - one;
-    const V s = f / (f + one + one), z = s * s, square = half * f * f;
-    V p = V::set1(0.1479819860511658591);
-    p = V::fma(p, z, V::set1(0.1531383769920937332));
-    p = V::fma(p, z, V::set1(0.1818357216161805012));
-    p = V::fma(p, z, V::set1(0.2222219843214978396));
-    p = V::fma(p, z, V::set1(0.2857142874366239149));
-    p = V::fma(p, z, V::set1(0.3999999999940941908));
-    p = V::fma(p, z, V::set1(0.6666666666666735130));
-    const V own = f - (square - s * (square + p * z)), n = V::load(q) + high;
-    const V y = V::fma(n, V::set1(ExpConst<double>::kLn2Hi),
-                       V::fma(n, V::set1(ExpConst<double>::kLn2Lo), own));
-    return V::where_positive(x, x, y) + V::where_ge(zero, x, V::set1(-INFINITY));
+    for (int r = 0; r < V::N; ++r) split_normal(part + r, power + r);
+    const V y = log_of_parts(V::load(part), V::load(power));
+    return V::where_positive(x, x, y) + V::where_ge(V::set1(0.0), x, V::set1(-INFINITY));
+}
+
+// Splits the exponentials of the `count` numbers of a vector, and keeps the largest magnitude of
+// finite ones; returns them, -inf behind the last.
+VS_INLINE Vec<double> split_part(const double* x, int64_t count, double* m, double* e,
+                                 Vec<double>* most) {
+    using V = Vec<double>;
+    const V v = V::load_part(x, static_cast<int>(count < V::N ? count : V::N), -INFINITY);
+    const V finite = V::where_ge(v, V::set1(ExpConst<double>::kMostNegative), v);
+    *most = V::max(*most, V::max(finite, V::set1(0.0) - finite));
+    V mantissa, exponent;
+    split_exp(v, &mantissa, &exponent);
+    mantissa.store(m);
+    exponent.store(e);
+    return v;
 }
 
 // Rows [l0, l1) of a table (K, K): `forward` has t, m and e of row l, Kp numbers each, `backward`
@@ -72,15 +67,8 @@ static bool pack_wide(const double* table, int64_t labels, int64_t l0, int64_t l
         const double* const from = table + l * K;
         double* const row = forward + 3 * l * Kp;
         for (int64_t k = 0; k < Kp; k += V::N) {
-            const int left = static_cast<int>(K - k < V::N ? K - k : V::N);
-            const V t = V::load_part(from + k, left, -INFINITY);
-            const V finite = V::where_ge(t, V::set1(ExpConst<double>::kMostNegative), t);
-            most = V::max(most, V::max(finite, V::set1(0.0) - finite));
-            V m, e;
-            split_exp(t, &m, &e);
-            t.store(row + k);
-            m.store(row + Kp + k);
-            e.store(row + 2 * Kp + k);
+            double* const to = row + k;
+            split_part(from + k, K - k, to + Kp, to + 2 * Kp, &most).store(to);
         }
         for (int64_t k = 0; k < K; ++k) {
             for (int64_t i = 0; i < 3; ++i) {
@@ -139,13 +127,7 @@ static bool send_wide(const double* table, int K, int64_t Kp, const double* x, d
     using V = Vec<double>;
     V most = V::set1(0.0);
     for (int k = 0; k < K; k += V::N) {
-        const V v = V::load_part(x + k, K - k < V::N ? K - k : V::N, -INFINITY);
-        const V finite = V::where_ge(v, V::set1(ExpConst<double>::kMostNegative), v);
-        most = V::max(most, V::max(finite, V::set1(0.0) - finite));
-        V m, e;
-        split_exp(v, &m, &e);
-        m.store(split + k);
-        e.store(split + Kp + k);
+        (void)split_part(x + k, K - k, split + k, split + Kp + k, &most);
     }
     if (!(most.hmax() <= kMostSplit)) return false;
     const double *const m = split, *const e = split + Kp;
