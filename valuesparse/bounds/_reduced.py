@@ -12,7 +12,7 @@ import numpy.typing as npt
 from valuesparse import _forest
 from valuesparse._rounding import EPS
 from valuesparse.inference._graphs import choose
-from valuesparse.inference._memory import as_limit
+from valuesparse.inference._memory import limit_of_tables
 from valuesparse.inference._network import network_of
 from valuesparse.inference._refusals import impossible
 from valuesparse.inference._snapshots import snapshot_of
@@ -107,7 +107,7 @@ def reduce_graph(
     decided: list[float] = []
     magnitude, entries, rounding = 0.0, 0, 0.0
     merged: dict[tuple[int, ...], Floats] = {}
-    snapshot = snapshot_of(graph, max(limit or 0, as_limit(None)))
+    snapshot = snapshot_of(graph, limit_of_tables(limit))
     for own, table in zip(snapshot.scopes, snapshot.arrays(), strict=True):
         part, scope = np.asarray(table), own
         if held:

@@ -9,7 +9,7 @@ from typing import Any
 
 from valuesparse._validation import as_count
 
-__all__ = ["as_limit", "default_memory_limit", "show_bytes"]
+__all__ = ["as_limit", "default_memory_limit", "limit_of_tables", "show_bytes"]
 
 _FALLBACK = 4 << 30
 
@@ -19,6 +19,11 @@ def as_limit(memory_limit: Any) -> int:
     if memory_limit is None:
         return default_memory_limit()
     return as_count("memory_limit", memory_limit, at_least=0)
+
+
+def limit_of_tables(limit: int | None) -> int:
+    """Return the bytes of tables that may be made: a limit raises the default."""
+    return max(limit or 0, default_memory_limit())
 
 
 @functools.cache

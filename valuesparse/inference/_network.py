@@ -12,7 +12,7 @@ from valuesparse import _forest, _messages
 from valuesparse._buffers import zeros
 from valuesparse.errors import InfeasibleError
 from valuesparse.factors import Factor, Feature, Structured, Table
-from valuesparse.inference._memory import default_memory_limit
+from valuesparse.inference._memory import limit_of_tables
 from valuesparse.inference._methods import BP, SCHEDULES, TRW
 from valuesparse.inference._refusals import impossible
 from valuesparse.inference._snapshots import making, require_memory
@@ -148,9 +148,7 @@ def network_of(graph: FactorGraph, watch: Watch = NOBODY, limit: int | None = No
     """
     network = _NETWORKS.get(graph.stamp)
     if network is None:
-        if limit is not None:
-            limit = max(limit, default_memory_limit())
-        network = _NETWORKS[graph.stamp] = Network(graph, watch, limit)
+        network = _NETWORKS[graph.stamp] = Network(graph, watch, limit_of_tables(limit))
     return network
 
 
